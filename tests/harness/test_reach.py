@@ -48,7 +48,7 @@ UNIT = "unit[{}]".format
      f"format tidy {UNIT('sstable storage query nereid testkit')} {SERVED}"),
     ("crates/sstable/Cargo.toml", f"tidy {UNIT('sstable storage query nereid testkit')} {SERVED}"),
     # Nothing but its own tests is built from these.
-    ("crates/sstable/tests/foreign.golden", f"tidy {UNIT('sstable')}"),
+    ("crates/sstable/tests/it/foreign.golden", f"tidy {UNIT('sstable')}"),
     ("crates/nereid/src/main.rs", f"format tidy {UNIT('nereid')} {SERVED}"),
     # The server is not built from it, but tests are.
     ("crates/testkit/src/lib.rs", f"format tidy {UNIT('query testkit')}"),

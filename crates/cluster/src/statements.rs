@@ -201,9 +201,8 @@ mod tests {
 
     #[test]
     fn shards_are_told_together_and_recording_begins_anew() {
-        let mut world = runtime::sim::World::new(runtime::sim::Options::new(1));
-        let node = world.add_node(2);
-        world.block_on(node, 0, async {
+        let mut node = testkit::SimNode::new(1, 2);
+        node.run(async {
             record_on_node(true).await;
             runtime::on_all_shards(|| async {
                 assert!(TraceRules::of_shard().any(), "a request is timed");

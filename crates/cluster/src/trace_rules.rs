@@ -140,13 +140,12 @@ const _: () = assert!(SPAN as u64 == 1 << f64::MANTISSA_DIGITS, "every draw is a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use runtime::sim::{Options, World};
+    use testkit::SimNode;
 
     #[test]
     fn rules_hold_on_every_shard() {
-        let mut world = World::new(Options::new(1));
-        let node = world.add_node(2);
-        world.block_on(node, 0, async {
+        let mut node = SimNode::new(1, 2);
+        node.run(async {
             assert!(!TraceRules::of_shard().any());
             for wrong in [-0.1, 1.1, f64::NAN] {
                 assert!(TraceRules::set_probability(wrong).await.is_err());

@@ -1,18 +1,20 @@
-//! A simulated node that speaks CQL: statement in, rows out as text.
+//! A node that speaks CQL: statement in, rows out as text. Simulated, or on real shards.
 //!
 //! Invariants
-//!  - *replayable*: everything runs in one `runtime::sim` world, from one seed.
+//!  - *as-a-literal*: a value is shown as the literal that a statement would have for it, so that an
+//!    expected row is read as CQL.
+//!  - *all-parts*: a node is all of its layers up to the processor, started in the order of a server.
 
-use cluster::{BootConfig, Cluster, NodeConfig, SchemaChange};
-use model::{Keyspace, Uuid, value};
+use crate::SimNode;
+use crate::config::{boot_config, change, keyspace};
+use cluster::SchemaChange;
+use model::value;
 use query::{
     BatchEntry, BatchStatement, CqlError, Parameters, Processor, Response, ResponseKind, Rows,
     Session, Value, Values,
 };
-use replication::{Consistency, Coordinator};
-use runtime::sim::{Options, World};
+use replication::Consistency;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 use storage::SyncMode;
@@ -24,41 +26,74 @@ pub struct CqlEnv {
 }
 
 impl CqlEnv {
-    /// Runs `body` on shard 0 of a new node with the keyspace `ks` in use.
+    /// Runs `body` on shard 0 of a new simulated node with the keyspace `ks` in use.
     pub fn run<F, Fut>(seed: u64, shards: u16, body: F)
     where
         F: FnOnce(CqlEnv) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let mut world = World::new(Options::new(seed));
-        let node = world.add_node(shards);
-        world.block_on(node, 0, async move { body(CqlEnv::start().await).await });
+        let mut node = SimNode::new(seed, shards);
+        node.run(async move { body(CqlEnv::start().await).await });
     }
 
-    /// Boots the node of this simulated shard 0, or what is left of it after a crash.
+    /// The same on a node of one shard and on one of two.
+    pub fn run_on_one_and_two<F, Fut>(body: F)
+    where
+        F: Fn(CqlEnv) -> Fut + Clone + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        for shards in [1, 2] {
+            CqlEnv::run(shards.into(), shards, body.clone());
+        }
+    }
+
+    /// Runs `body` on shard 0 of a new node on real shards, with real files.
+    pub fn run_on_real<F, Fut>(shards: u16, body: F)
+    where
+        F: FnOnce(CqlEnv) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        crate::real::run(shards, |directory| async move {
+            body(CqlEnv::start_in(&directory.to_string_lossy(), SyncMode::Batch).await).await;
+            CqlEnv::stop().await;
+        });
+    }
+
+    /// Starts the node of this shard 0, or what is left of it after a crash.
     pub async fn start() -> CqlEnv {
-        cluster::boot(boot_config()).await.expect("a start");
-        let config = replication::Config { batch_memory: Duration::ZERO };
-        Coordinator::start(config).await.expect("a start");
+        CqlEnv::start_in("/node", SyncMode::Batch).await
+    }
+
+    /// The same with files in a directory, and a commitlog that is synced so.
+    pub async fn start_in(directory: &str, sync: SyncMode) -> CqlEnv {
+        crate::rows::start(boot_config(directory, sync)).await;
         let functions = functions::Limits {
             enabled: true,
             time: Duration::from_millis(20),
             ..functions::Limits::standard()
         };
         Processor::start(query::Config { functions, ..query::Config::standard() }).await;
-        let create = |schema: &cluster::Schema| {
-            let missing = schema.keyspace("ks").is_none();
-            Ok::<_, ()>(if missing {
-                vec![SchemaChange::CreateKeyspace(keyspace())]
-            } else {
-                vec![]
-            })
-        };
-        runtime::local::get::<Cluster>().change_schema(create).await.expect("a keyspace");
+        change(|schema| match schema.keyspace("ks") {
+            Some(_) => Vec::new(),
+            None => vec![SchemaChange::CreateKeyspace(keyspace("ks", 1, None))],
+        })
+        .await;
+        CqlEnv::of_this_shard().await
+    }
+
+    /// One more connection to the node of this shard, which has started.
+    pub async fn of_this_shard() -> CqlEnv {
         let env =
             CqlEnv { processor: runtime::local::get::<Processor>(), session: Session::internal() };
         env.ok("USE ks").await;
         env
+    }
+
+    /// Stops the node of this shard 0.
+    pub async fn stop() {
+        Processor::stop().await;
+        replication::Coordinator::stop().await;
+        cluster::stop().await.expect("a stop");
     }
 
     /// The processor of shard 0.
@@ -73,8 +108,7 @@ impl CqlEnv {
 
     /// Changes the schema without a statement.
     pub async fn change(&self, changes: Vec<SchemaChange>) {
-        let decide = move |_: &cluster::Schema| Ok::<_, ()>(changes);
-        runtime::local::get::<Cluster>().change_schema(decide).await.expect("a schema change");
+        change(move |_| changes).await;
     }
 
     /// Executes a statement at consistency ONE.
@@ -104,7 +138,7 @@ impl CqlEnv {
         }
     }
 
-    /// The rows of a statement, or its error.
+    /// The rows of a statement, `Void`, its error, or a change: `Created Table ks.t`.
     pub async fn outcome(&self, text: &str) -> String {
         match self.query(text).await {
             Ok(response) => rows_text(&response),
@@ -162,7 +196,10 @@ pub fn rows_text(response: &Response) -> String {
     let rows = match &response.kind {
         ResponseKind::Rows(rows) => rows,
         ResponseKind::Void => return "Void".to_owned(),
-        other => return format!("{other:?}"),
+        ResponseKind::SetKeyspace(name) => return format!("use {name}"),
+        ResponseKind::SchemaChange(it) => {
+            return format!("{:?} {:?} {}.{}", it.kind, it.target, it.keyspace, it.name);
+        }
     };
     let mut cursor = stdx::Cursor::new(&rows.body);
     let mut lines = Vec::new();
@@ -182,41 +219,4 @@ pub fn rows_text(response: &Response) -> String {
     }
     assert!(cursor.is_empty(), "bytes after the last row");
     lines.join(" | ")
-}
-
-fn keyspace() -> Keyspace {
-    Keyspace {
-        name: "ks".to_owned(),
-        replication: vec![
-            ("class".into(), "SimpleStrategy".into()),
-            ("replication_factor".into(), "1".into()),
-        ],
-        durable_writes: true,
-        initial_tablets: None,
-        storage: Vec::new(),
-    }
-}
-
-fn boot_config() -> BootConfig {
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut storage = storage::Config::new("/node", Uuid::nil());
-    storage.sync = SyncMode::Batch;
-    storage.segment_bytes = 1 << 20;
-    storage.commitlog_bytes_max = 16 << 20;
-    storage.memtable_bytes_max = 4 << 20;
-    BootConfig {
-        node: NodeConfig {
-            cluster_name: "test".into(),
-            data_center: "dc1".into(),
-            rack: "r1".into(),
-            listen_address: address,
-            broadcast_address: address,
-            rpc_address: address,
-            listen_port: 7000,
-            rpc_port: Some(9042),
-            num_tokens: 1,
-            initial_tokens: Vec::new(),
-        },
-        storage,
-    }
 }

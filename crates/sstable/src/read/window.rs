@@ -595,9 +595,9 @@ mod tests {
     use crate::compress::{Algorithm, Compression};
     use proptest::prelude::*;
     use runtime::io::{File, OpenOptions};
-    use runtime::sim::{Options, World};
     use std::path::Path;
     use stdx::{Prng, Put};
+    use testkit::SimNode;
 
     /// A file with this content, and one of its kinds of checks.
     async fn open(content: &[u8], compression: Compression, guarded: bool) -> Rc<ReadFile> {
@@ -658,9 +658,8 @@ mod tests {
                 true => Compression::Chunks { algorithm: Algorithm::Lz4, chunk_bytes: 4096 },
                 false => Compression::None,
             };
-            let mut world = World::new(Options::new(seed));
-            let node = world.add_node(1);
-            world.block_on(node, 0, async move {
+            let mut node = SimNode::new(seed, 1);
+            node.run(async move {
                 let file = open(&content, compression, guarded).await;
                 let total = bytes as u64;
                 go_through(file.clone(), &content, 0..total, &mut prng).await;

@@ -231,9 +231,8 @@ async fn check_huge_rows(seed: u64) -> usize {
 
 #[test]
 fn rows_that_are_put_together_in_steps_come_whole() {
-    let mut world = runtime::sim::World::new(runtime::sim::Options::new(1));
-    let node = world.add_node(1);
-    let waits = world.block_on(node, 0, async {
+    let mut node = testkit::SimNode::new(1, 1);
+    let waits = node.run(async {
         let mut waits = 0;
         for seed in 0..30 {
             waits += check_huge_rows(seed).await;

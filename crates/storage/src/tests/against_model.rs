@@ -2,28 +2,9 @@
 
 use super::*;
 use mutation::testing;
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use reader::testing::{AnswerRow, Model, answer_rows};
-use runtime::sim::{NodeId, Options, World};
 use stdx::Prng;
-
-/// Values drawn from strategies, all from one seed.
-pub(super) struct Draw {
-    runner: TestRunner,
-}
-
-impl Draw {
-    pub(super) fn new(seed: u64) -> Draw {
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-        Draw { runner: TestRunner::new_with_rng(RunnerConfig::default(), rng) }
-    }
-    pub(super) fn one<S: Strategy>(&mut self, strategy: S) -> S::Value {
-        strategy.new_tree(&mut self.runner).unwrap().current()
-    }
-}
+use testkit::{Draw, SimNode};
 
 pub(super) async fn start() -> Rc<Storage> {
     let storage = Storage::open(config()).await.unwrap();
@@ -47,51 +28,47 @@ pub(super) async fn read_all(storage: &Storage, command: &ReadCommand) -> Vec<An
 }
 
 fn check(seed: u64) {
-    let mut world = World::new(Options::new(seed));
-    let node: NodeId = world.add_node(1);
     // Compactions expire by the wall clock: it stays before every expiry of the generators.
-    let epoch = world.block_on(node, 0, async { runtime::time::wall_micros() });
-    world.crash(node);
-    world.skew_wall_clock(node, -epoch);
-    let (mut draw, mut prng) = (Draw::new(seed), Prng::from_seed(seed));
+    let mut node = SimNode::at_epoch(seed, 1);
+    let mut prng = Prng::from_seed(seed);
+    let mut draw = Draw::of(&mut prng);
     let mut applied: Vec<FrozenMutation> = Vec::new();
     let table = testing::schema().id;
     let mut up = false;
     for _ in 0..30 {
         if !up {
-            world.block_on(node, 0, async { drop(start().await) });
+            node.run(async { drop(start().await) });
             up = true;
         }
         let storage = || runtime::local::get::<Storage>();
         match prng.below(20) {
             0 => {
-                world.crash(node);
+                node.crash();
                 up = false;
             }
             1 => {
-                world.block_on(node, 0, async move { storage().stop().await.unwrap() });
-                world.crash(node);
+                node.run(async move { storage().stop().await.unwrap() });
+                node.crash();
                 up = false;
             }
             2 => {
-                world.block_on(node, 0, async move { storage().truncate(table, 1).await.unwrap() });
+                node.run(async move { storage().truncate(table, 1).await.unwrap() });
                 applied.clear();
             }
             3..7 => {
-                world.block_on(node, 0, async move { storage().flush(table).await.unwrap() });
+                node.run(async move { storage().flush(table).await.unwrap() });
             }
             7..11 => {
                 let command = draw.one(reader::testing::command());
                 let expected = Model::of(&applied).answer(&command);
                 let shown = format!("seed {seed}: {command:?}");
-                let seen =
-                    world.block_on(node, 0, async move { read_all(&storage(), &command).await });
+                let seen = node.run(async move { read_all(&storage(), &command).await });
                 assert_eq!(seen, expected, "{shown}");
             }
             _ => {
                 let some = draw.one(reader::testing::mutations());
                 applied.extend(some.iter().cloned());
-                world.block_on(node, 0, async move {
+                node.run(async move {
                     for one in some {
                         storage().apply(one).await.unwrap();
                     }

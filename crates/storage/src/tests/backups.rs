@@ -2,20 +2,18 @@
 //! to put back all that was written.
 
 use super::snapshot::{PARTITIONS, dir, table, write_all};
-use super::upload::{with_shards, world, write_foreign};
+use super::upload::{with_shards, write_foreign};
 use super::*;
 use crate::bulk::Rewrite;
 use crate::{Checks, Memtables, SnapshotFilter, SnapshotOrder, SnapshotTag};
 use runtime::io::fs;
-use runtime::sim::{NodeId, World};
 use runtime::{local, on_all_shards};
 use sstable::store::name::{Parsed, parse_file_name};
 use sstable::store::toc::Toc;
 use sstable::{Component, Descriptor};
 use std::cell::Cell as StdCell;
 use std::path::Path;
-
-const NODE: NodeId = NodeId(0);
+use testkit::SimNode;
 
 /// The files of SSTables in a directory, with what is in them.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -62,10 +60,10 @@ async fn merge_all() {
 #[test]
 fn what_is_flushed_is_linked_while_that_is_wanted_and_stays() {
     for shards in [1, 3] {
-        let mut world = world(1, shards);
+        let mut node = SimNode::new(1, shards);
         let kept = Rc::new(std::cell::RefCell::new(Files::new()));
         let keep = kept.clone();
-        with_shards(&mut world, shards, move |_| {
+        with_shards(&mut node, shards, move |_| {
             let keep = keep.clone();
             async move {
                 flush_row(1).await;
@@ -95,7 +93,7 @@ fn what_is_flushed_is_linked_while_that_is_wanted_and_stays() {
                 *keep.borrow_mut() = newer;
             }
         });
-        with_shards(&mut world, shards, move |_| {
+        with_shards(&mut node, shards, move |_| {
             let kept = kept.clone();
             async move {
                 assert_eq!(files("backups").await, *kept.borrow(), "a start leaves them alone");
@@ -115,8 +113,8 @@ fn what_is_flushed_is_linked_while_that_is_wanted_and_stays() {
 
 #[test]
 fn what_is_taken_over_is_linked_as_it_is_in_the_table() {
-    let mut world = world(2, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(2, 1);
+    with_shards(&mut node, 1, |storage| async move {
         write_foreign(&table(), 5, 0, 2).await;
         storage.load_new(table().id, Checks::Verify).await.unwrap();
         let before = files("").await;
@@ -132,8 +130,8 @@ fn what_is_taken_over_is_linked_as_it_is_in_the_table() {
 
 /// The SSTables in `backups/` that have a TOC, each checked to be whole, and how many sets of
 /// files have none.
-fn on_disk(world: &mut World) -> (Vec<Descriptor>, usize) {
-    let disk = world.disk(NODE);
+fn on_disk(node: &mut SimNode) -> (Vec<Descriptor>, usize) {
+    let disk = node.disk();
     let (mut whole, mut all) = (Vec::new(), std::collections::BTreeSet::new());
     for path in disk.files().into_iter().filter(|path| path.contains("/backups/")) {
         let path = Path::new(&path);
@@ -158,9 +156,9 @@ fn on_disk(world: &mut World) -> (Vec<Descriptor>, usize) {
 
 /// How many SSTables of the table, of which none was merged, are in `backups/` and how many are
 /// not; and how many sets of files there have no TOC.
-fn linked_unlinked_and_cut(world: &mut World) -> (usize, usize, usize) {
-    let (whole, cut) = on_disk(world);
-    let own = world.disk(NODE).files().into_iter().filter(|path| !path.contains("/backups/"));
+fn linked_unlinked_and_cut(node: &mut SimNode) -> (usize, usize, usize) {
+    let (whole, cut) = on_disk(node);
+    let own = node.disk().files().into_iter().filter(|path| !path.contains("/backups/"));
     let own = own.filter(|path| path.contains("/t1-") && path.ends_with("-TOC.txt"));
     let is_linked = |path: &String| {
         whole.iter().any(|one| path.ends_with(&format!("/{}", one.file_name(Component::Toc))))
@@ -174,10 +172,10 @@ fn linked_unlinked_and_cut(world: &mut World) -> (usize, usize, usize) {
 fn after_a_crash_backups_hold_all_that_was_flushed_and_nothing_by_halves() {
     let (mut cut_off, mut unlinked) = (0, 0);
     for seed in 0..60u64 {
-        let mut world = world(seed, 1);
+        let mut node = SimNode::new(seed, 1);
         let acked = Rc::new(StdCell::new(0));
         let told = acked.clone();
-        world.start(NODE, move |_| {
+        node.start(move |_| {
             let told = told.clone();
             async move {
                 let storage = open(Config { incremental_backups: true, ..config() }).await;
@@ -193,14 +191,14 @@ fn after_a_crash_backups_hold_all_that_was_flushed_and_nothing_by_halves() {
                 }
             }
         });
-        assert!(world.run_until(|| 2 <= acked.get(), Duration::from_secs(600)));
-        world.run_for(Duration::from_micros(311 * seed));
-        world.crash(NODE);
+        assert!(node.run_until(|| 2 <= acked.get(), Duration::from_secs(600)));
+        node.run_for(Duration::from_micros(311 * seed));
+        node.crash();
         // What is sealed and not linked yet is in the log.
-        let (_, sealed, cut) = linked_unlinked_and_cut(&mut world);
+        let (_, sealed, cut) = linked_unlinked_and_cut(&mut node);
         (cut_off, unlinked) = (cut_off + cut, unlinked + sealed);
         let acked = acked.get();
-        world.block_on(NODE, 0, async move {
+        node.run(async move {
             let storage = open(Config { incremental_backups: true, ..config() }).await;
             storage.replay(Log::Data).await.unwrap();
             storage.flush(table().id).await.unwrap();
@@ -231,8 +229,8 @@ fn after_a_crash_backups_hold_all_that_was_flushed_and_nothing_by_halves() {
 
 #[test]
 fn what_cannot_be_linked_is_in_use_without() {
-    let mut world = world(3, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(3, 1);
+    with_shards(&mut node, 1, |storage| async move {
         set_wanted(true).await;
         flush_row(1).await;
         fs::remove_dir_all(dir("backups")).await.unwrap();
@@ -264,14 +262,14 @@ fn what_cannot_be_linked_is_in_use_without() {
 fn a_failing_disk_leaves_nothing_by_halves_with_a_toc() {
     let (mut linked, mut unlinked) = (0, 0);
     for seed in 0..8 {
-        let mut world = world(seed, 1);
-        world.block_on(NODE, 0, async {
+        let mut node = SimNode::new(seed, 1);
+        node.run(async {
             let storage = open(Config { incremental_backups: true, ..config() }).await;
             storage.replay(Log::Data).await.unwrap();
             storage.set_auto_compaction(table().id, false);
         });
-        world.disk(NODE).set_error_rate(40);
-        world.block_on(NODE, 0, async {
+        node.disk().set_error_rate(40);
+        node.run(async {
             let storage = local::get::<Storage>();
             for row in 0..30 {
                 // What is refused is tried again in the background.
@@ -279,8 +277,8 @@ fn a_failing_disk_leaves_nothing_by_halves_with_a_toc() {
                 let _ = storage.flush(table().id).await;
             }
         });
-        world.crash(NODE);
-        let (with, without, _) = linked_unlinked_and_cut(&mut world);
+        node.crash();
+        let (with, without, _) = linked_unlinked_and_cut(&mut node);
         (linked, unlinked) = (linked + with, unlinked + without);
     }
     assert!(0 < linked && 0 < unlinked, "{linked} are linked, {unlinked} are not");
@@ -296,8 +294,8 @@ fn a_dropped_table_leaves_its_backups() {
         Nothing,
     }
     for left in [Left::Backups, Left::BackupsAndSnapshot, Left::SnapshotAlone, Left::Nothing] {
-        let mut world = world(4, 2);
-        with_shards(&mut world, 2, move |storage| async move {
+        let mut node = SimNode::new(4, 2);
+        with_shards(&mut node, 2, move |storage| async move {
             set_wanted(true).await;
             flush_row(1).await;
             let backups = files("backups").await;

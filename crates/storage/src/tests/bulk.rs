@@ -4,16 +4,13 @@ use super::*;
 use crate::memtable::Memtable;
 use crate::{LoneCache, LoneLog, Rewrite, WriteError};
 use model::DecoratedKey;
-use runtime::sim::{NodeId, Options, World};
 use runtime::task::Scope;
-
-const NODE: NodeId = NodeId(0);
+use testkit::SimNode;
 
 #[test]
 fn what_is_applied_without_a_log_is_merged_into_one_sstable() {
-    let mut world = World::new(Options::new(3));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(3, 1);
+    node.run(async {
         let storage = open(config()).await;
         let schema = schema(1, "t1");
         for round in 0..3u32 {
@@ -43,9 +40,8 @@ fn what_is_applied_without_a_log_is_merged_into_one_sstable() {
 
 #[test]
 fn a_log_alone_lives_on_what_is_released() {
-    let mut world = World::new(Options::new(4));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(4, 1);
+    node.run(async {
         let log = Rc::new(LoneLog::open(&config()).await.unwrap());
         let scope = Scope::new();
         let flusher = log.clone();
@@ -80,9 +76,8 @@ fn a_log_alone_lives_on_what_is_released() {
 
 #[test]
 fn a_cache_alone_knows_what_was_merged() {
-    let mut world = World::new(Options::new(5));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         let schema = Rc::new(schema(1, "t1"));
         let memtable = |partitions: std::ops::Range<u64>, row| {
             let memtable = Memtable::new(Rc::new(schema.order.clone()));

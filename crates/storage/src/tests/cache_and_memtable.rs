@@ -1,13 +1,13 @@
 //! Partitions of which the cache knows all and one memtable has something, and slices of larger
 //! ones: answered without a permit, and as the way of all other reads answers.
 
-use super::against_model::{Draw, read_all, start};
+use super::against_model::{read_all, start};
 use super::*;
 use crate::shard::read::One;
 use mutation::testing;
-use runtime::sim::{Options, World};
 use sstable::Lookup;
 use stdx::{Bytes, Prng};
+use testkit::{Draw, SimNode};
 
 /// Whether a read of one partition needs no permit.
 fn is_read_at_once(storage: &Storage, command: &ReadCommand, key: &[u8]) -> bool {
@@ -20,17 +20,12 @@ fn is_read_at_once(storage: &Storage, command: &ReadCommand, key: &[u8]) -> bool
 
 #[test]
 fn what_lies_in_cache_and_memtable_is_read_at_once() {
-    let mut world = World::new(Options::new(1));
-    let node = world.add_node(1);
     // Compactions expire by the wall clock, which the cache does not know of.
-    let epoch = world.block_on(node, 0, async { runtime::time::wall_micros() });
-    world.crash(node);
-    world.skew_wall_clock(node, -epoch);
-    world.block_on(node, 0, compare());
+    SimNode::at_epoch(1, 1).run(compare());
 }
 
 async fn compare() {
-    let (mut draw, mut at_once, mut merged) = (Draw::new(1), 0, 0);
+    let (mut draw, mut at_once, mut merged) = (Draw::of(&mut Prng::from_seed(1)), 0, 0);
     let storage = start().await;
     let schema = testing::schema();
     for _ in 0..200 {

@@ -6,10 +6,10 @@ use crate::SourceOptions;
 use mutation::Fragment;
 use reader::testing::everything;
 use reader::{Budget, Slice};
-use runtime::sim::{Options, World};
 use runtime::task::{Scope, yield_now};
 use runtime::time::sleep;
 use std::collections::BTreeSet;
+use testkit::SimNode;
 
 /// Rows of the partition that is read.
 const ROWS: u32 = 40;
@@ -118,10 +118,9 @@ fn what_a_reader_had_open_comes_back_into_no_cache_after_a_truncation() {
 
 #[test]
 fn what_a_failing_disk_broke_off_is_not_taken_for_all() {
-    let mut world = World::new(Options::new(3));
-    let node = world.add_node(1);
+    let mut node = SimNode::new(3, 1);
     let storage = || runtime::local::get::<Storage>();
-    world.block_on(node, 0, async move {
+    node.run(async move {
         open(config()).await;
         let schema = schema(1, "t1");
         for round in 0..3 {
@@ -136,8 +135,8 @@ fn what_a_failing_disk_broke_off_is_not_taken_for_all() {
     });
     let (mut failed, mut read) = (0, 0);
     for round in 0..12 {
-        world.disk(node).set_error_rate(if round % 3 == 2 { 0 } else { 12 });
-        let (broke, came) = world.block_on(node, 0, async move {
+        node.disk().set_error_rate(if round % 3 == 2 { 0 } else { 12 });
+        let (broke, came) = node.run(async move {
             let schema = schema(1, "t1");
             if round % 4 == 0 {
                 storage().drop_row_cache();

@@ -4,9 +4,7 @@ use super::*;
 use crate::CompactedSstable;
 use model::Token;
 use mutation::PurgeCounts;
-use runtime::sim::{NodeId, Options, World};
-
-const NODE: NodeId = NodeId(0);
+use testkit::SimNode;
 
 /// Opens table 1 alone, with these options of compaction, ready to be compacted.
 async fn open_one(config: Config, pairs: &[(&str, &str)]) -> (Rc<Storage>, TableSchema) {
@@ -46,9 +44,8 @@ async fn flush_and_release(storage: &Storage, schema: &TableSchema) {
 
 #[test]
 fn old_deletions_and_what_they_delete_are_forgotten() {
-    let mut world = World::new(Options::new(3));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(3, 1);
+    node.run(async {
         let (storage, schema) = open_one(config(), &[("enabled", "false")]).await;
         runtime::time::sleep(Duration::from_secs(1)).await;
         storage.apply(write(&schema, 1, 1, 10, b"old")).await.unwrap();
@@ -89,9 +86,8 @@ fn merged(done: &crate::FinishedCompaction) -> &[(u32, u64)] {
 
 #[test]
 fn what_has_ended_tells_what_it_read_wrote_and_forgot() {
-    let mut world = World::new(Options::new(10));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(10, 1);
+    node.run(async {
         let (storage, schema) = open_one(config(), &[("enabled", "false")]).await;
         runtime::time::sleep(Duration::from_secs(1)).await;
         let write = async |new| storage.apply(new).await.unwrap();
@@ -137,9 +133,8 @@ fn what_has_ended_tells_what_it_read_wrote_and_forgot() {
 
 #[test]
 fn merges_begin_after_flushes_that_somebody_waits_for_but_not_late() {
-    let mut world = World::new(Options::new(12));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(12, 1);
+    node.run(async {
         let tiers = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")];
         let (storage, schema) = open_one(config(), &tiers).await;
         let two = async |first| {
@@ -167,9 +162,8 @@ fn merges_begin_after_flushes_that_somebody_waits_for_but_not_late() {
 
 #[test]
 fn what_is_outside_of_a_merge_keeps_deletions() {
-    let mut world = World::new(Options::new(4));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(4, 1);
+    node.run(async {
         let windows = [("class", "TimeWindowCompactionStrategy"), ("enabled", "false")];
         let (storage, schema) = open_one(config(), &windows).await;
         runtime::time::sleep(Duration::from_secs(1)).await;
@@ -189,36 +183,35 @@ fn what_is_outside_of_a_merge_keeps_deletions() {
 
 #[test]
 fn what_cannot_be_opened_keeps_deletions() {
-    let mut world = World::new(Options::new(9));
-    assert_eq!(world.add_node(1), NODE);
+    let mut node = SimNode::new(9, 1);
     let off = [("enabled", "false")];
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let (storage, schema) = open_one(config(), &off).await;
         storage.apply(write(&schema, 1, 1, 10, b"old")).await.unwrap();
         storage.flush(schema.id).await.unwrap();
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    let files = world.disk(NODE).files();
+    node.crash();
+    let files = node.disk().files();
     let statistics = files.iter().find(|path| path.contains("-Statistics.db")).unwrap().clone();
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let (storage, schema) = open_one(config(), &off).await;
         storage.apply(delete(&schema, 1, 1, 11)).await.unwrap();
         storage.flush(schema.id).await.unwrap();
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    world.disk(NODE).corrupt(&statistics, 0, 0xff);
-    world.block_on(NODE, 0, async move {
+    node.crash();
+    node.disk().corrupt(&statistics, 0, 0xff);
+    node.run(async move {
         let (storage, schema) = open_one(config(), &off).await;
         runtime::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(sstables(&storage, &schema).len(), 1);
         compact(&storage, &schema).await;
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    world.disk(NODE).corrupt(&statistics, 0, 0xff);
-    world.block_on(NODE, 0, async move {
+    node.crash();
+    node.disk().corrupt(&statistics, 0, 0xff);
+    node.run(async move {
         let (storage, schema) = open_one(config(), &off).await;
         assert_eq!(sstables(&storage, &schema).len(), 2);
         assert_eq!(rows(&storage, &schema, 1).await.len(), 0);
@@ -228,9 +221,8 @@ fn what_cannot_be_opened_keeps_deletions() {
 
 #[test]
 fn what_has_expired_as_a_whole_is_dropped_unread() {
-    let mut world = World::new(Options::new(5));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         let (storage, schema) = open_one(config(), &[]).await;
         runtime::time::sleep(Duration::from_secs(1)).await;
         storage.apply(delete(&schema, 1, 1, 10)).await.unwrap();
@@ -251,9 +243,8 @@ fn what_has_expired_as_a_whole_is_dropped_unread() {
 
 #[test]
 fn runs_are_cut_between_tokens() {
-    let mut world = World::new(Options::new(6));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(6, 1);
+    node.run(async {
         let small = [("sstable_size_in_mb", "1"), ("enabled", "false")];
         let (storage, schema) = open_one(config(), &small).await;
         let value = vec![7; 3_000];
@@ -284,9 +275,8 @@ fn runs_are_cut_between_tokens() {
 
 #[test]
 fn a_large_merge_does_not_hold_up_a_small_one() {
-    let mut world = World::new(Options::new(7));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(7, 1);
+    node.run(async {
         let config = Config { memtable_bytes_max: 8 << 20, ..config() };
         let (storage, large) = open_one(config, &[]).await;
         let small = schema(2, "t2");
@@ -322,9 +312,8 @@ fn a_large_merge_does_not_hold_up_a_small_one() {
 
 #[test]
 fn a_flush_is_divided_by_windows() {
-    let mut world = World::new(Options::new(8));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(8, 1);
+    node.run(async {
         let windows = [("class", "TimeWindowCompactionStrategy"), ("enabled", "false")];
         let (storage, schema) = open_one(config(), &windows).await;
         let day = 86_400_000_000;
@@ -345,9 +334,8 @@ fn a_flush_is_divided_by_windows() {
 
 #[test]
 fn another_strategy_is_obeyed_at_once() {
-    let mut world = World::new(Options::new(10));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(10, 1);
+    node.run(async {
         let class = |name: &str| vec![("class".to_string(), name.to_string())];
         let null = [("class", "NullCompactionStrategy")];
         let (storage, mut schema) = open_one(config(), &null).await;

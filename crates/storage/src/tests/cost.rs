@@ -5,12 +5,12 @@ use super::*;
 use crate::shard::view::View;
 use mutation::{ClusteringRange, Fragment};
 use reader::{Budget, Slice};
-use runtime::io::{IoClass, fs};
-use runtime::testing::block_on_with;
+use runtime::io::IoClass;
 use sstable::{Access, Lookup, Version};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use stdx::Bytes;
+use testkit::real;
 
 /// A row of a large partition, next to one that was read; the key and the range that are asked for
 /// are among them. 20 are wanted.
@@ -105,14 +105,11 @@ async fn check(root: std::path::PathBuf, version: Version) {
     }
     assert!(usual(&mut counts) <= MISSED_PARTITION_MAX, "{version:?}: {counts:?}");
     storage.stop().await.unwrap();
-    fs::remove_dir_all(&root).await.unwrap();
 }
 
 #[test]
 fn reads_of_sstables_ask_for_memory_as_seldom_as_they_did() {
     for version in [Version::Me, Version::Ms] {
-        let name = format!("nereid-cost-{}-{version:?}", std::process::id());
-        let root = std::env::temp_dir().join(name);
-        block_on_with(runtime::Config::new(1), move || check(root, version));
+        real::run(1, move |root| check(root, version));
     }
 }

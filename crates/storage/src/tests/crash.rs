@@ -6,9 +6,9 @@
 
 use super::*;
 use crate::config::Planted;
-use runtime::sim::{NodeId, Options, World};
 use std::cell::{Cell, RefCell};
 use stdx::Prng;
+use testkit::SimNode;
 
 const TABLES: [u128; 2] = [1, 2];
 const CLIENTS: u32 = 4;
@@ -289,9 +289,8 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
 
 fn simulate_with(seed: u64, config: Config) -> Model {
     let mut prng = Prng::from_seed(seed);
-    let mut world = World::new(Options::new(seed));
     let shards = 1 + prng.below(2) as u16;
-    let node: NodeId = world.add_node(shards);
+    let mut node = SimNode::new(seed, shards);
     let model = Rc::new(RefCell::new(Model::default()));
     for crash in 0..=CRASHES {
         let life = Rc::new(Life {
@@ -303,21 +302,21 @@ fn simulate_with(seed: u64, config: Config) -> Model {
             config: config.clone(),
         });
         let main = life.clone();
-        world.start(node, move |shard| main.clone().run(shard, seed ^ (crash << 32)));
+        node.start(move |shard| main.clone().run(shard, seed ^ (crash << 32)));
         if prng.one_in(4) {
             // Again before it is up.
-            world.run_for(Duration::from_micros(prng.below(20_000)));
+            node.run_for(Duration::from_micros(prng.below(20_000)));
         }
         if 0 < crash && life.verified.get() < shards && prng.one_in(2) {
-            world.crash(node);
+            node.crash();
             continue;
         }
-        let up = world.run_until(|| life.verified.get() == shards, Duration::from_secs(600));
+        let up = node.run_until(|| life.verified.get() == shards, Duration::from_secs(600));
         assert!(up, "seed {seed}: the start did not end");
-        world.run_for(Duration::from_micros(prng.below(150_000)));
-        world.crash(node);
+        node.run_for(Duration::from_micros(prng.below(150_000)));
+        node.crash();
     }
-    drop(world);
+    drop(node);
     model.take()
 }
 
@@ -369,11 +368,10 @@ fn simulate_periodic(seed: u64) -> usize {
     let period = Duration::from_millis(300);
     let periodic = move || Config { sync: SyncMode::Periodic { period }, ..config() };
     let mut prng = Prng::from_seed(seed);
-    let mut world = World::new(Options::new(seed));
-    let node = world.add_node(1);
+    let mut node = SimNode::new(seed, 1);
     let acked: Rc<RefCell<Vec<runtime::time::Instant>>> = Rc::default();
     let log = acked.clone();
-    world.start(node, move |_| {
+    node.start(move |_| {
         let (log, mut prng) = (log.clone(), Prng::from_seed(seed));
         async move {
             let storage = open(periodic()).await;
@@ -386,10 +384,10 @@ fn simulate_periodic(seed: u64) -> usize {
             }
         }
     });
-    world.run_for(Duration::from_micros(prng.between(400_000, 1_500_000)));
-    let crashed_at = world.block_on(node, 0, async { runtime::time::Instant::now() });
-    world.crash(node);
-    let seen = world.block_on(node, 0, async move {
+    node.run_for(Duration::from_micros(prng.between(400_000, 1_500_000)));
+    let crashed_at = node.run(async { runtime::time::Instant::now() });
+    node.crash();
+    let seen = node.run(async move {
         let storage = open(periodic()).await;
         storage.replay(Log::Data).await.unwrap();
         let mut seen = std::collections::BTreeSet::new();

@@ -3,10 +3,8 @@
 use super::*;
 use crate::Rewrite;
 use reader::ReadError;
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::sleep;
-
-const NODE: NodeId = NodeId(0);
+use testkit::SimNode;
 
 /// One table, not compressed.
 async fn open_plain(partitions: std::ops::Range<u64>) -> (Rc<Storage>, TableSchema) {
@@ -26,21 +24,20 @@ async fn open_plain(partitions: std::ops::Range<u64>) -> (Rc<Storage>, TableSche
 
 #[test]
 fn a_damaged_sstable_is_left_alone_and_the_others_are_compacted() {
-    let mut world = World::new(Options::new(4));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(4, 1);
+    node.run(async {
         let (storage, _) = open_plain(0..3).await;
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    let files = world.disk(NODE).files();
+    node.crash();
+    let files = node.disk().files();
     let data: Vec<&String> = files.iter().filter(|path| path.contains("-Data.db")).collect();
     assert_eq!(data.len(), 3);
-    let content = world.disk(NODE).read(data[1]).unwrap();
+    let content = node.disk().read(data[1]).unwrap();
     let value = content.windows(50).position(|bytes| bytes == [0x5a; 50]).unwrap();
     let generation = data[1].split("-Data.db").next().unwrap().to_string();
-    world.disk(NODE).corrupt(data[1], value as u64 + 20, 0x01);
-    world.block_on(NODE, 0, async move {
+    node.disk().corrupt(data[1], value as u64 + 20, 0x01);
+    node.run(async move {
         let (storage, schema) = open_plain(0..0).await;
         let error = storage.compact_all(schema.id, Rewrite::default()).await.unwrap_err();
         let ReadError::Damaged { file, what, .. } = &error else { panic!("{error}") };
@@ -71,9 +68,8 @@ fn count(storage: &Storage, schema: &TableSchema) -> u64 {
 /// Every merge of a second table, and of what else the first one has, goes on.
 #[test]
 fn a_damaged_sstable_fails_its_merge_by_name_and_no_other() {
-    let mut world = World::new(Options::new(5));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         let (storage, schema) = open_plain(0..0).await;
         storage.set_auto_compaction(schema.id, false);
         for partition in 0..4 {
@@ -83,15 +79,15 @@ fn a_damaged_sstable_fails_its_merge_by_name_and_no_other() {
         }
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    let files = world.disk(NODE).files();
+    node.crash();
+    let files = node.disk().files();
     let data: Vec<&String> = files.iter().filter(|path| path.contains("-Data.db")).collect();
-    let content = world.disk(NODE).read(data[1]).unwrap();
+    let content = node.disk().read(data[1]).unwrap();
     let value = content.windows(50).position(|bytes| bytes == [0x5a; 50]).unwrap();
-    world.disk(NODE).corrupt(data[1], value as u64 + 20, 0x01);
+    node.disk().corrupt(data[1], value as u64 + 20, 0x01);
     // Each start tries once: damage may have been of a cable or of memory.
     for start in 0..3 {
-        world.block_on(NODE, 0, async move {
+        node.run(async move {
             let (storage, schema) = open_plain(0..0).await;
             let other = super::schema(2, "t2");
             let map = TabletMap::static_map(1);
@@ -123,6 +119,6 @@ fn a_damaged_sstable_fails_its_merge_by_name_and_no_other() {
             }
             storage.stop().await.unwrap();
         });
-        world.crash(NODE);
+        node.crash();
     }
 }

@@ -4,18 +4,10 @@ use super::*;
 use crate::WriteError;
 use crate::table::GATE_UNITS;
 use crate::table::pass_gate;
-use runtime::sim::{NodeId, Options, World};
 use runtime::sync::Permit;
 use runtime::task::Scope;
 use std::cell::RefCell;
-
-const NODE: NodeId = NodeId(0);
-
-fn world(seed: u64) -> World {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
-    world
-}
+use testkit::SimNode;
 
 fn small() -> Config {
     Config { memtable_bytes_max: 256 << 10, commitlog_bytes_max: 64 * SEGMENT as u64, ..config() }
@@ -37,8 +29,8 @@ async fn fill_up(storage: &Storage) {
 
 #[test]
 fn writes_that_wait_are_let_in_one_by_one_in_their_order() {
-    let mut world = world(1);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(1, 1);
+    node.run(async {
         // Answers follow at once: their order is that in which writes came in.
         let sync = SyncMode::Periodic { period: Duration::from_secs(10) };
         let patient = Config { sync, write_wait_max: Duration::from_secs(600), ..small() };
@@ -76,8 +68,8 @@ fn writes_that_wait_are_let_in_one_by_one_in_their_order() {
 
 #[test]
 fn a_write_that_waits_too_long_is_refused_and_the_system_goes_on() {
-    let mut world = world(2);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(2, 1);
+    node.run(async {
         let wait = Duration::from_secs(3);
         let storage = open(Config { write_wait_max: wait, ..small() }).await;
         let mut system = schema(3, "local");
@@ -107,8 +99,8 @@ fn a_write_that_waits_too_long_is_refused_and_the_system_goes_on() {
 
 #[test]
 fn a_large_memtable_is_freed_piece_by_piece() {
-    let mut world = world(3);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(3, 1);
+    node.run(async {
         let large = Config { memtable_bytes_max: 64 << 20, ..small() };
         let storage = open(large).await;
         let schema = schema(1, "t1");
@@ -131,8 +123,8 @@ fn a_large_memtable_is_freed_piece_by_piece() {
 
 #[test]
 fn a_large_collection_is_read_from_memory_and_from_its_sstable() {
-    let mut world = world(4);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(4, 1);
+    node.run(async {
         let large = Config { memtable_bytes_max: 64 << 20, ..small() };
         let storage = open(large).await;
         let schema = schema(1, "t1");
@@ -161,8 +153,8 @@ fn a_large_collection_is_read_from_memory_and_from_its_sstable() {
 
 #[test]
 fn flushes_have_the_shares_that_they_are_told() {
-    let mut world = world(9);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(9, 1);
+    node.run(async {
         let storage = open(small()).await;
         for told in [333, 0] {
             storage.set_flush_shares(told);

@@ -1,10 +1,9 @@
 //! Data that expires, in its steady state: how much more lies on the disk than lives.
 
 use super::*;
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::{sleep, wall_micros};
+use testkit::SimNode;
 
-const NODE: NodeId = NodeId(0);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A window of a minute, and data that lives for ten of them.
@@ -69,9 +68,8 @@ async fn ratios(config: Config) -> Vec<f64> {
 
 /// *Steady*: of what lives for ten windows the disk has a fifth more at most, at any time.
 fn check(seed: u64, config: Config) {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(seed, 1);
+    node.run(async {
         let ratios = ratios(config).await;
         let most = ratios.iter().copied().fold(0.0, f64::max);
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;

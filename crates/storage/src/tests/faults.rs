@@ -3,15 +3,7 @@
 use super::*;
 use crate::{StorageError, WriteError};
 use reader::ReadError;
-use runtime::sim::{NodeId, Options, World};
-
-const NODE: NodeId = NodeId(0);
-
-fn world(seed: u64) -> World {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
-    world
-}
+use testkit::SimNode;
 
 fn id(table: u128) -> Uuid {
     Uuid::from_u128(table)
@@ -29,35 +21,35 @@ async fn fill(table: u128, partitions: std::ops::Range<u64>, bytes: usize) {
     }
 }
 
-fn files(world: &mut World, part: &str) -> Vec<String> {
-    world.disk(NODE).files().into_iter().filter(|path| path.contains(part)).collect()
+fn files(node: &mut SimNode, part: &str) -> Vec<String> {
+    node.disk().files().into_iter().filter(|path| path.contains(part)).collect()
 }
 
 #[test]
 fn a_damaged_sstable_stops_the_reads_of_its_table_alone_and_is_named() {
     for component in ["-Data.db", "-Statistics.db", "-Summary.db", "-Index.db"] {
         for cut in [false, true] {
-            let mut world = world(1);
-            world.block_on(NODE, 0, async {
+            let mut node = SimNode::new(1, 1);
+            node.run(async {
                 open(config()).await;
                 fill(1, 0..50, 300).await;
                 fill(2, 0..50, 300).await;
                 storage().flush_all().await.unwrap();
                 storage().stop().await.unwrap();
             });
-            world.crash(NODE);
-            let [path] = &files(&mut world, component)[..1] else { panic!("no {component}") };
+            node.crash();
+            let [path] = &files(&mut node, component)[..1] else { panic!("no {component}") };
             assert!(path.contains("/t1-"));
             match cut {
-                true => world.disk(NODE).truncate(path, 20),
+                true => node.disk().truncate(path, 20),
                 false => {
                     for offset in 0..200 {
-                        world.disk(NODE).corrupt(path, offset, 0x55);
+                        node.disk().corrupt(path, offset, 0x55);
                     }
                 }
             }
             let path = path.clone();
-            world.block_on(NODE, 0, async move {
+            node.run(async move {
                 open(config()).await;
                 storage().replay(Log::Data).await.unwrap();
                 let mut read = command(&schema(1, "t1"), Partitions::Key(key(0)));
@@ -82,8 +74,8 @@ fn a_damaged_sstable_stops_the_reads_of_its_table_alone_and_is_named() {
 
 #[test]
 fn a_truncation_takes_what_could_not_be_opened() {
-    let mut world = world(4);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(4, 1);
+    node.run(async {
         open(config()).await;
         // Two of them: one that is known to be damaged must not hide the other.
         for partition in [1, 2] {
@@ -92,13 +84,13 @@ fn a_truncation_takes_what_could_not_be_opened() {
         }
         storage().stop().await.unwrap();
     });
-    world.crash(NODE);
-    let statistics = files(&mut world, "-Statistics.db");
+    node.crash();
+    let statistics = files(&mut node, "-Statistics.db");
     assert_eq!(statistics.len(), 2);
-    let whole = |world: &mut World, path: &String| world.disk(NODE).read(path).unwrap();
-    let before: Vec<_> = statistics.iter().map(|path| whole(&mut world, path)).collect();
-    statistics.iter().for_each(|path| world.disk(NODE).truncate(path, 20));
-    world.block_on(NODE, 0, async {
+    let whole = |node: &mut SimNode, path: &String| node.disk().read(path).unwrap();
+    let before: Vec<_> = statistics.iter().map(|path| whole(&mut node, path)).collect();
+    statistics.iter().for_each(|path| node.disk().truncate(path, 20));
+    node.run(async {
         open(config()).await;
         storage().replay(Log::Data).await.unwrap();
         let read = command(&schema(1, "t1"), Partitions::Key(key(1)));
@@ -107,21 +99,21 @@ fn a_truncation_takes_what_could_not_be_opened() {
         assert_eq!(rows(&storage(), &schema(1, "t1"), 1).await.len(), 0);
     });
     // The disk is well again, and whatever of the files is still there with it.
-    world.crash(NODE);
+    node.crash();
     for (path, bytes) in statistics.iter().zip(before) {
-        if files(&mut world, path).is_empty() {
+        if files(&mut node, path).is_empty() {
             continue;
         }
-        world.disk(NODE).write(path, &bytes);
+        node.disk().write(path, &bytes);
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         open(config()).await;
         storage().replay(Log::Data).await.unwrap();
         for partition in [1, 2] {
             assert_eq!(rows(&storage(), &schema(1, "t1"), partition).await.len(), 0);
         }
     });
-    assert!(files(&mut world, "-Data.db").is_empty());
+    assert!(files(&mut node, "-Data.db").is_empty());
 }
 
 #[test]
@@ -148,26 +140,26 @@ fn a_flush_that_fails_after_its_table_was_dropped_holds_nothing() {
 
 #[test]
 fn a_flush_waits_for_space_and_reads_go_on() {
-    let mut world = world(2);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(2, 1);
+    node.run(async {
         open(config()).await;
         fill(1, 0..60, 700).await;
     });
-    let used: usize = world
-        .disk(NODE)
+    let used: usize = node
+        .disk()
         .files()
         .iter()
-        .map(|path| world.disk(NODE).read(path).map_or(0, |bytes| bytes.len()))
+        .map(|path| node.disk().read(path).map_or(0, |bytes| bytes.len()))
         .sum();
-    world.disk(NODE).set_capacity(Some(used as u64 + 1000));
-    world.block_on(NODE, 0, async {
+    node.disk().set_capacity(Some(used as u64 + 1000));
+    node.run(async {
         let failed = storage().flush(id(1)).await;
         let Err(StorageError::Flush(error)) = failed else { panic!("{failed:?}") };
         assert!(error.to_string().contains("/n/data/ks/t1-"), "{error}");
         assert_eq!(rows(&storage(), &schema(1, "t1"), 3).await.len(), 1);
     });
-    world.disk(NODE).set_capacity(None);
-    world.block_on(NODE, 0, async {
+    node.disk().set_capacity(None);
+    node.run(async {
         storage().flush(id(1)).await.unwrap();
         let stats = storage().table_stats(id(1)).unwrap();
         assert_eq!((stats.memtable_bytes, stats.sstables), (0, 1));
@@ -178,9 +170,9 @@ fn a_flush_waits_for_space_and_reads_go_on() {
 
 #[test]
 fn writes_are_refused_by_name_when_memory_is_full_and_the_disk_too() {
-    let mut world = world(3);
-    world.disk(NODE).set_capacity(Some(600 << 10));
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(3, 1);
+    node.disk().set_capacity(Some(600 << 10));
+    node.run(async {
         open(Config { commitlog_bytes_max: 8 * SEGMENT as u64, ..config() }).await;
         let schema = schema(1, "t1");
         let mut refused = None;
@@ -198,7 +190,7 @@ fn writes_are_refused_by_name_when_memory_is_full_and_the_disk_too() {
 
 #[test]
 fn the_log_and_the_memtables_keep_their_limits() {
-    world(4).block_on(NODE, 0, async {
+    SimNode::new(4, 1).run(async {
         let memtable_bytes_max = 900 << 10;
         open(Config { memtable_bytes_max, ..config() }).await;
         for round in 0..40 {
@@ -219,16 +211,16 @@ fn the_log_and_the_memtables_keep_their_limits() {
 
 #[test]
 fn a_clean_stop_leaves_no_log_and_its_start_replays_nothing() {
-    let mut world = world(5);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         open(config()).await;
         fill(1, 0..100, 500).await;
         storage().stop().await.unwrap();
         assert!(runtime::local::try_get::<Storage>().is_none());
     });
-    world.crash(NODE);
-    assert_eq!(files(&mut world, "CommitLog-"), Vec::<String>::new());
-    world.block_on(NODE, 0, async {
+    node.crash();
+    assert_eq!(files(&mut node, "CommitLog-"), Vec::<String>::new());
+    node.run(async {
         let storage = open(config()).await;
         assert_eq!(storage.replay(Log::Data).await.unwrap(), Default::default());
         assert_eq!(rows(&storage, &schema(1, "t1"), 99).await.len(), 1);
@@ -237,49 +229,49 @@ fn a_clean_stop_leaves_no_log_and_its_start_replays_nothing() {
 
 #[test]
 fn replayed_segments_go_when_what_they_held_is_durable() {
-    let mut world = world(6);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(6, 1);
+    node.run(async {
         open(config()).await;
         fill(1, 0..30, 500).await;
     });
-    world.crash(NODE);
-    let old = files(&mut world, "CommitLog-");
-    world.block_on(NODE, 0, async {
+    node.crash();
+    let old = files(&mut node, "CommitLog-");
+    node.run(async {
         open(config()).await;
         assert_eq!(storage().replay(Log::Data).await.unwrap().applied, 30);
     });
-    world.run_for(Duration::from_secs(3));
-    assert_eq!(files(&mut world, "CommitLog-"), old);
-    world.block_on(NODE, 0, async { storage().flush(id(1)).await.unwrap() });
-    world.run_for(Duration::from_secs(3));
-    assert_eq!(files(&mut world, "CommitLog-"), Vec::<String>::new());
+    node.run_for(Duration::from_secs(3));
+    assert_eq!(files(&mut node, "CommitLog-"), old);
+    node.run(async { storage().flush(id(1)).await.unwrap() });
+    node.run_for(Duration::from_secs(3));
+    assert_eq!(files(&mut node, "CommitLog-"), Vec::<String>::new());
 }
 
 #[test]
 fn a_corrupt_segment_is_counted_and_set_aside() {
-    let mut world = world(7);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(7, 1);
+    node.run(async {
         open(config()).await;
         fill(1, 0..10, 500).await;
     });
-    world.crash(NODE);
-    let log = files(&mut world, "CommitLog-").swap_remove(0);
-    world.disk(NODE).corrupt(&log, 3 * 4096 + 100, 1);
-    world.block_on(NODE, 0, async {
+    node.crash();
+    let log = files(&mut node, "CommitLog-").swap_remove(0);
+    node.disk().corrupt(&log, 3 * 4096 + 100, 1);
+    node.run(async {
         open(config()).await;
         let stats = storage().replay(Log::Data).await.unwrap();
         assert_eq!((stats.applied, stats.corrupt_bytes), (9, 4096));
         storage().flush(id(1)).await.unwrap();
     });
-    world.run_for(Duration::from_secs(3));
-    assert_eq!(files(&mut world, "CommitLog-"), [format!("{log}.damaged")]);
+    node.run_for(Duration::from_secs(3));
+    assert_eq!(files(&mut node, "CommitLog-"), [format!("{log}.damaged")]);
 }
 
 #[test]
 fn a_dropped_table_is_gone_but_for_its_snapshot() {
     for snapshot in [None, Some("before")] {
-        let mut world = world(8);
-        world.block_on(NODE, 0, async move {
+        let mut node = SimNode::new(8, 1);
+        node.run(async move {
             open(config()).await;
             fill(1, 0..10, 500).await;
             storage().flush(id(1)).await.unwrap();
@@ -290,7 +282,7 @@ fn a_dropped_table_is_gone_but_for_its_snapshot() {
             let gone = storage().apply(write(&schema(1, "t1"), 1, 1, 1, b"")).await;
             assert!(matches!(gone, Err(WriteError::UnknownTable(_))));
         });
-        let left = files(&mut world, "/t1-");
+        let left = files(&mut node, "/t1-");
         assert!(left.iter().all(|path| path.contains("/snapshots/before/")), "{left:?}");
         let data = left.iter().filter(|path| path.ends_with("-Data.db")).count();
         assert_eq!(data, if snapshot.is_some() { 2 } else { 0 });
@@ -299,38 +291,38 @@ fn a_dropped_table_is_gone_but_for_its_snapshot() {
 
 #[test]
 fn sstables_of_one_size_are_merged() {
-    let mut world = world(10);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(10, 1);
+    node.run(async {
         open(config()).await.replay(Log::Data).await.unwrap();
         for round in 0..9 {
             fill(1, round..round + 20, 300).await;
             storage().flush(id(1)).await.unwrap();
         }
     });
-    world.run_for(Duration::from_secs(2));
+    node.run_for(Duration::from_secs(2));
     let check = async || {
         for partition in 0..28 {
             assert_eq!(rows(&storage(), &schema(1, "t1"), partition).await.len(), 1);
         }
         storage().table_stats(id(1)).unwrap().sstables
     };
-    let merged = world.block_on(NODE, 0, async move { check().await });
+    let merged = node.run(async move { check().await });
     assert!(merged < 4, "{merged} SSTables");
-    world.crash(NODE);
-    let again = world.block_on(NODE, 0, async move {
+    node.crash();
+    let again = node.run(async move {
         open(config()).await;
         check().await
     });
     assert_eq!(again, merged);
-    assert_eq!(files(&mut world, "-Data.db").len() as u64, merged);
+    assert_eq!(files(&mut node, "-Data.db").len() as u64, merged);
 }
 
 #[test]
 fn a_failing_disk_is_reported_and_recovered_from() {
-    let mut world = world(9);
-    world.block_on(NODE, 0, async { drop(open(config()).await) });
-    world.disk(NODE).set_error_rate(10);
-    let acked = world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(9, 1);
+    node.run(async { drop(open(config()).await) });
+    node.disk().set_error_rate(10);
+    let acked = node.run(async {
         let schema = schema(1, "t1");
         let mut acked = Vec::new();
         for partition in 0..200 {
@@ -342,9 +334,9 @@ fn a_failing_disk_is_reported_and_recovered_from() {
         acked
     });
     assert!(10 < acked.len() && acked.len() < 200, "{}", acked.len());
-    world.disk(NODE).set_error_rate(0);
-    world.crash(NODE);
-    world.block_on(NODE, 0, async {
+    node.disk().set_error_rate(0);
+    node.crash();
+    node.run(async {
         open(config()).await;
         storage().replay(Log::Data).await.unwrap();
         for partition in acked {

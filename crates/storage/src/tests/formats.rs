@@ -2,16 +2,13 @@
 
 use super::*;
 use model::schema::TableOptions;
-use runtime::sim::{NodeId, Options, World};
 use sstable::{Version, WriterDefaults, store};
-
-const NODE: NodeId = NodeId(0);
+use testkit::SimNode;
 
 #[test]
 fn a_table_is_written_as_it_says_or_as_its_node() {
-    let mut world = World::new(Options::new(3));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(3, 1);
+    node.run(async {
         let sstables = WriterDefaults { version: Version::Ms, ..WriterDefaults::default() };
         let config = Config { sstables, index_cache_bytes: 8 << 10, ..config() };
         let data_dir = config.data_dir.clone();

@@ -7,9 +7,9 @@
 
 use super::*;
 use crate::WriteError;
-use runtime::sim::{NodeId, Options, World};
 use std::cell::{Cell, RefCell};
 use stdx::Prng;
+use testkit::SimNode;
 
 const CLIENTS: u32 = 3;
 const PARTITIONS: u64 = 24;
@@ -259,8 +259,7 @@ enum Relief {
 
 struct Filling {
     shape: Shape,
-    world: World,
-    node: NodeId,
+    node: SimNode,
     model: Rc<RefCell<Model>>,
     prng: Prng,
     /// Whether somebody else has taken the room that was left, the reserve included.
@@ -270,17 +269,16 @@ struct Filling {
 impl Filling {
     fn new(seed: u64) -> Filling {
         let shape = Shape::of(seed);
-        let mut world = World::new(Options::new(seed));
-        let node = world.add_node(shape.shards);
-        world.disk(node).set_capacity(Some(shape.capacity));
+        let mut node = SimNode::new(seed, shape.shards);
+        node.disk().set_capacity(Some(shape.capacity));
         let prng = Prng::from_seed(seed ^ 0xF1);
-        Filling { shape, world, node, model: Rc::default(), prng, foreign: false }
+        Filling { shape, node, model: Rc::default(), prng, foreign: false }
     }
 
     fn start(&mut self) -> Rc<Life> {
         let life = Life::new(&self.model, &self.shape);
         let (main, seed) = (life.clone(), self.prng.next_u64());
-        self.world.start(self.node, move |shard| main.clone().run(shard, seed));
+        self.node.start(move |shard| main.clone().run(shard, seed));
         life
     }
 
@@ -291,19 +289,19 @@ impl Filling {
             if self.prng.one_in(3) {
                 // In the middle of the replay, and of what it flushes.
                 let span = Duration::from_micros(self.prng.below(60_000));
-                self.world.run_for(span);
+                self.node.run_for(span);
                 if !life.is_up() && self.prng.one_in(2) {
-                    self.world.crash(self.node);
+                    self.node.crash();
                     continue;
                 }
             }
             let seed = self.shape.seed;
-            let mut up = self.world.run_until(|| life.is_up(), START_MAX);
+            let mut up = self.node.run_until(|| life.is_up(), START_MAX);
             if !up && self.foreign {
                 // What was logged is more than memory takes, and the reserve is another's: the
                 // start waits for room, and goes on by itself when there is some.
                 self.relieve(Relief::ForeignFileGoes);
-                up = self.world.run_until(|| life.is_up(), START_MAX);
+                up = self.node.run_until(|| life.is_up(), START_MAX);
             }
             let free = self.free();
             if !up {
@@ -315,7 +313,7 @@ impl Filling {
     }
 
     fn free(&mut self) -> u64 {
-        let disk = self.world.disk(self.node);
+        let disk = self.node.disk();
         let sizes = disk.files().into_iter().map(|path| disk.read(&path).map_or(0, |it| it.len()));
         self.shape.capacity.saturating_sub(sizes.sum::<usize>() as u64)
     }
@@ -323,7 +321,7 @@ impl Filling {
     /// What the shards know, for a failure.
     fn state(&mut self) -> String {
         let free = self.free();
-        let files = self.world.disk(self.node);
+        let files = self.node.disk();
         let mut sizes = BTreeMap::<String, (u64, usize)>::new();
         for path in files.files() {
             let name = path.to_string();
@@ -335,7 +333,7 @@ impl Filling {
             *sum = (sum.0 + 1, sum.1 + files.read(&path).map_or(0, |it| it.len()));
         }
         let shards = (0..self.shape.shards).map(|shard| {
-            self.world.block_on(self.node, shard, async {
+            self.node.run_on(shard, async {
                 let storage = storage();
                 let shard = storage.shard();
                 format!(
@@ -357,7 +355,7 @@ impl Filling {
     fn fill_by_others(&mut self) {
         let free = self.free() as usize;
         let left = self.prng.below(2) as usize * self.prng.below(free as u64 / 4 + 1) as usize;
-        self.world.disk(self.node).write(FOREIGN, &vec![7; free - left]);
+        self.node.disk().write(FOREIGN, &vec![7; free - left]);
         self.foreign = true;
     }
 
@@ -366,15 +364,15 @@ impl Filling {
         match relief {
             Relief::Grow => {
                 let more = self.shape.capacity * 2;
-                self.world.disk(self.node).set_capacity(Some(more));
+                self.node.disk().set_capacity(Some(more));
             }
             Relief::ForeignFileGoes => {
                 self.foreign = false;
-                self.world.disk(self.node).write(FOREIGN, &[]);
+                self.node.disk().write(FOREIGN, &[]);
             }
             Relief::Truncate => {
                 self.model.borrow_mut().truncating = true;
-                self.world.block_on(self.node, 0, async move {
+                self.node.run(async move {
                     runtime::on_all_shards(move || async move {
                         for id in 1..=tables {
                             storage().truncate(Uuid::from_u128(id), 1).await.unwrap();
@@ -384,7 +382,7 @@ impl Filling {
                 });
             }
             Relief::Drop => {
-                self.world.block_on(self.node, 0, async move {
+                self.node.run(async move {
                     runtime::on_all_shards(move || async move {
                         for id in 1..=tables {
                             storage().drop_table(Uuid::from_u128(id), None).await.unwrap();
@@ -409,18 +407,18 @@ fn simulate(seed: u64) -> (u64, u64, u64) {
     let mut life = filling.start_up();
     if others {
         while filling.shape.capacity / 2 < filling.free() {
-            filling.world.run_for(Duration::from_millis(1));
+            filling.node.run_for(Duration::from_millis(1));
         }
         filling.fill_by_others();
     }
     for _ in 0..crashes {
         let wanted = filling.prng.below(12);
         let many = Duration::from_secs(600);
-        let full = filling.world.run_until(|| wanted < life.refused.get(), many);
+        let full = filling.node.run_until(|| wanted < life.refused.get(), many);
         assert!(full, "seed {seed}: the disk was never full");
         let span = Duration::from_micros(filling.prng.below(300_000));
-        filling.world.run_for(span);
-        filling.world.crash(filling.node);
+        filling.node.run_for(span);
+        filling.node.crash();
         life = filling.start_up();
     }
     let reliefs = match filling.foreign {
@@ -430,14 +428,14 @@ fn simulate(seed: u64) -> (u64, u64, u64) {
     let relief = *filling.prng.pick(reliefs).unwrap();
     filling.relieve(relief);
     let before = life.acked.get();
-    let went_on = filling.world.run_until(|| before + 20 < life.acked.get(), START_MAX);
+    let went_on = filling.node.run_until(|| before + 20 < life.acked.get(), START_MAX);
     if !went_on {
         println!("{}", filling.state());
     }
     assert!(went_on, "seed {seed}: no writes after {relief:?}: {:?}", filling.shape);
     // All of it can be made durable, and is there after another start.
     if relief != Relief::Drop {
-        filling.world.crash(filling.node);
+        filling.node.crash();
         filling.model.borrow_mut().truncating |= relief == Relief::Truncate;
         filling.start_up();
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{SizeLimits, WriteError};
 use mutation::{CollectionWriter, Tombstone};
-use runtime::sim::{Options, World};
 use sstable::LargeLimits;
+use testkit::SimNode;
 
 use crate::testing::C;
 
@@ -110,10 +110,9 @@ fn tables_without_limits_are_not_looked_at() {
 
 #[test]
 fn what_is_large_is_known_after_a_restart() {
-    let mut world = World::new(Options::new(3));
+    let mut node = SimNode::new(3, 1);
     let limits = SizeLimits { soft: NONE, hard: LargeLimits { elements: 3, ..NONE } };
-    let node = world.add_node(1);
-    world.block_on(node, 0, async move {
+    node.run(async move {
         let (storage, schema) = guarded(config()).await;
         storage.set_size_limits(limits);
         for element in 0..5 {
@@ -121,7 +120,7 @@ fn what_is_large_is_known_after_a_restart() {
         }
         storage.stop().await.unwrap();
     });
-    world.block_on(node, 0, async move {
+    node.run(async move {
         let (storage, schema) = guarded(config()).await;
         storage.replay(Log::Data).await.unwrap();
         storage.set_size_limits(limits);

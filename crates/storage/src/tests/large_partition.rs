@@ -6,9 +6,7 @@ use crate::{Rewrite, SourceOptions};
 use model::DecoratedKey;
 use mutation::Fragment;
 use reader::{Budget, PartitionScope, Slice};
-use runtime::io::fs;
 use runtime::task::Scope;
-use runtime::testing::block_on_with;
 use sstable::Version;
 use stdx::Bytes;
 
@@ -120,18 +118,13 @@ async fn measure(root: std::path::PathBuf, version: Version, count: u32) -> Peak
     let resident = sstables.iter().map(|one| one.memory_bytes() as i64).sum();
     scope.cancel().await;
     storage.stop().await.unwrap();
-    fs::remove_dir_all(&root).await.unwrap();
     [flushing, merging, by_pages, as_stream, resident]
 }
 
 #[test]
 fn what_a_large_partition_takes_does_not_grow_with_it() {
     for version in [Version::Me, Version::Ms] {
-        let run = move |count| {
-            let name = format!("nereid-large-{}-{version:?}-{count}", std::process::id());
-            let root = std::env::temp_dir().join(name);
-            block_on_with(runtime::Config::new(1), move || measure(root, version, count))
-        };
+        let run = |count| testkit::real::run(1, move |root| measure(root, version, count));
         let (some, more) = (run(2_000), run(8_000));
         for (phase, (some, more)) in ["flush", "merge", "pages", "stream", "resident"]
             .into_iter()

@@ -2,19 +2,11 @@
 
 use super::*;
 use crate::WriteError;
-use runtime::sim::{NodeId, Options, World};
 use std::cell::Cell;
+use testkit::{Fault, SimNode};
 
-const NODE: NodeId = NodeId(0);
-
-fn world(seed: u64, shards: u16) -> World {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(shards), NODE);
-    world
-}
-
-fn segments(world: &mut World) -> Vec<String> {
-    let files = world.disk(NODE).files();
+fn segments(node: &mut SimNode) -> Vec<String> {
+    let files = node.disk().files();
     files.into_iter().filter(|path| path.contains("/commitlog/CommitLog-")).collect()
 }
 
@@ -22,8 +14,8 @@ fn segments(world: &mut World) -> Vec<String> {
 fn what_was_acked_in_batch_mode_survives_a_crash() {
     let commitlog_bytes_max = 64 * SEGMENT as u64;
     let config = move || Config { commitlog_bytes_max, memtable_bytes_max: 4 << 20, ..config() };
-    let mut world = world(1, 1);
-    world.block_on(NODE, 0, async move {
+    let mut node = SimNode::new(1, 1);
+    node.run(async move {
         let storage = open(config()).await;
         let schema = schema(1, "t1");
         for row in 0..300 {
@@ -33,8 +25,8 @@ fn what_was_acked_in_batch_mode_survives_a_crash() {
         assert!(1 < storage.log_stats(Log::Data).unwrap().segments);
     });
     for _ in 0..2 {
-        world.crash(NODE);
-        world.block_on(NODE, 0, async move {
+        node.crash();
+        node.run(async move {
             let storage = open(config()).await;
             let stats = storage.replay(Log::Data).await.unwrap();
             assert_eq!((stats.applied, stats.corrupt_bytes, stats.broken_files), (300, 0, 0));
@@ -58,16 +50,16 @@ fn a_periodic_log_is_written_promptly_and_synced_each_period() {
         Config { sync, ..config() }
     };
     for (wait, survives) in [(Duration::from_secs(2), true), (Duration::ZERO, false)] {
-        let mut world = world(3, 1);
-        world.block_on(NODE, 0, async move {
+        let mut node = SimNode::new(3, 1);
+        node.run(async move {
             let storage = open(periodic()).await;
             storage.apply(write(&schema(1, "t1"), 1, 1, 1, b"x")).await.unwrap();
             runtime::time::sleep(wait).await;
             let stats = storage.log_stats(Log::Data).unwrap();
             assert_eq!((0 < stats.cycles, 0 < stats.syncs), (survives, survives));
         });
-        world.crash(NODE);
-        world.block_on(NODE, 0, async move {
+        node.crash();
+        node.run(async move {
             let storage = open(periodic()).await;
             let stats = storage.replay(Log::Data).await.unwrap();
             assert_eq!(stats.applied, survives as u64);
@@ -77,7 +69,7 @@ fn a_periodic_log_is_written_promptly_and_synced_each_period() {
 
 #[test]
 fn entries_over_a_quarter_of_the_log_are_refused_by_size() {
-    world(4, 1).block_on(NODE, 0, async {
+    SimNode::new(4, 1).run(async {
         let storage = open(config()).await;
         let limit = 4 * SEGMENT;
         let large = write(&schema(1, "t1"), 1, 1, 1, &vec![0; limit]);
@@ -92,7 +84,7 @@ fn entries_over_a_quarter_of_the_log_are_refused_by_size() {
 
 #[test]
 fn what_is_larger_than_a_segment_survives_beside_small_writes() {
-    let mut world = world(14, 1);
+    let mut node = SimNode::new(14, 1);
     let large = |row: u32| vec![row as u8; 2 * SEGMENT + 1000 * row as usize];
     // So much that nothing is flushed.
     let roomy = || Config {
@@ -100,7 +92,7 @@ fn what_is_larger_than_a_segment_survives_beside_small_writes() {
         commitlog_bytes_max: 64 * SEGMENT as u64,
         ..config()
     };
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let storage = open(roomy()).await;
         let writes = (0..12u32).map(|row| {
             let storage = storage.clone();
@@ -116,8 +108,8 @@ fn what_is_larger_than_a_segment_survives_beside_small_writes() {
         assert!(8 < storage.log_stats(Log::Data).unwrap().segments);
     });
     for _ in 0..2 {
-        world.crash(NODE);
-        world.block_on(NODE, 0, async move {
+        node.crash();
+        node.run(async move {
             let storage = open(roomy()).await;
             let stats = storage.replay(Log::Data).await.unwrap();
             assert_eq!((stats.applied, stats.corrupt_bytes, stats.broken_files), (14, 0, 0));
@@ -132,7 +124,7 @@ fn what_is_larger_than_a_segment_survives_beside_small_writes() {
         });
     }
     // Once it is flushed no segment is held for its pieces.
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let storage = runtime::local::get::<Storage>();
         storage.apply(write(&schema(1, "t1"), 1, 1, 2, &large(1))).await.unwrap();
         storage.flush_all().await.unwrap();
@@ -143,8 +135,8 @@ fn what_is_larger_than_a_segment_survives_beside_small_writes() {
 
 #[test]
 fn who_gives_up_while_its_pieces_are_logged_holds_no_segment() {
-    let mut world = world(15, 1);
-    world.block_on(NODE, 0, async move {
+    let mut node = SimNode::new(15, 1);
+    node.run(async move {
         let storage = open(config()).await;
         let entries = [(Uuid::from_u128(1), &vec![7; 3 * SEGMENT][..])];
         let log = &storage.shard().data_log;
@@ -156,8 +148,8 @@ fn who_gives_up_while_its_pieces_are_logged_holds_no_segment() {
         runtime::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(storage.log_stats(Log::Data).unwrap().segments, 1);
     });
-    world.crash(NODE);
-    world.block_on(NODE, 0, async move {
+    node.crash();
+    node.run(async move {
         let storage = open(config()).await;
         let stats = storage.replay(Log::Data).await.unwrap();
         assert_eq!((stats.corrupt_bytes, stats.broken_files), (0, 0));
@@ -166,8 +158,8 @@ fn who_gives_up_while_its_pieces_are_logged_holds_no_segment() {
 
 #[test]
 fn a_dropped_table_is_skipped_and_counted() {
-    let mut world = world(5, 1);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         let storage = open(config()).await;
         for id in [1, 2] {
             storage.apply(write(&schema(id, "t"), 1, 1, 1, b"x")).await.unwrap();
@@ -175,8 +167,8 @@ fn a_dropped_table_is_skipped_and_counted() {
         let group = [1, 2].map(|id| write(&schema(id, "t"), 2, 1, 1, b"y"));
         storage.apply_all(group.to_vec()).await.unwrap();
     });
-    world.crash(NODE);
-    world.block_on(NODE, 0, async {
+    node.crash();
+    node.run(async {
         let storage = Storage::open(config()).await.unwrap();
         let schema = Rc::new(schema(2, "t2"));
         storage.add_table(schema.clone(), TabletMap::single(0), Log::Data).await.unwrap();
@@ -188,52 +180,52 @@ fn a_dropped_table_is_skipped_and_counted() {
 
 #[test]
 fn a_clock_that_goes_back_brings_no_write_under_a_truncation() {
-    let mut world = world(6, 1);
+    let mut node = SimNode::new(6, 1);
     let table = schema(1, "t1");
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let storage = open(config()).await;
         storage.replay(Log::Data).await.unwrap();
         storage.truncate(schema(1, "t1").id, 1).await.unwrap();
         // All segments go.
         storage.stop().await.unwrap();
     });
-    assert_eq!(segments(&mut world), Vec::<String>::new());
-    world.crash(NODE);
-    world.skew_wall_clock(NODE, -1_000_000_000);
+    assert_eq!(segments(&mut node), Vec::<String>::new());
+    node.crash();
+    node.suffer(Fault::Clock(-1_000_000_000));
     for start in 0..2 {
         let table = table.clone();
-        world.block_on(NODE, 0, async move {
+        node.run(async move {
             let storage = open(config()).await;
             storage.replay(Log::Data).await.unwrap();
             assert_eq!(rows(&storage, &table, 1).await.len(), start);
             storage.apply(write(&table, 1, 1, 1, b"x")).await.unwrap();
         });
-        world.crash(NODE);
+        node.crash();
     }
 }
 
 #[test]
 fn a_clock_that_goes_back_repeats_no_segment() {
-    let mut world = world(6, 1);
+    let mut node = SimNode::new(6, 1);
     for round in 0..3 {
-        world.skew_wall_clock(NODE, -1_000_000_000 * (round as i64 + 1));
-        world.block_on(NODE, 0, async move {
+        node.suffer(Fault::Clock(-1_000_000_000 * (round as i64 + 1)));
+        node.run(async move {
             let storage = open(config()).await;
             storage.replay(Log::Data).await.unwrap();
             storage.apply(write(&schema(1, "t1"), 1, round, 1, b"x")).await.unwrap();
             let all = rows(&storage, &schema(1, "t1"), 1).await;
             assert_eq!(all.len(), round as usize + 1);
         });
-        assert_eq!(segments(&mut world).len(), round as usize + 1);
-        world.crash(NODE);
+        assert_eq!(segments(&mut node).len(), round as usize + 1);
+        node.crash();
     }
 }
 
 /// A disk on which three shards left 60 partitions in SSTables and 60 others in logs.
-fn disk_of_three_shards() -> World {
-    let mut old = world(7, 3);
+fn disk_of_three_shards() -> SimNode {
+    let mut old = SimNode::new(7, 3);
     for shard in 0..3 {
-        old.block_on(NODE, shard, async move {
+        old.run_on(shard, async move {
             let storage = open(config()).await;
             let map = TabletMap::static_map(3);
             for partition in 0..120 {
@@ -266,16 +258,16 @@ async fn count_on_all_shards() -> usize {
 fn other_shard_counts_read_the_same_log_and_sstables() {
     let mut old = disk_of_three_shards();
     for shards in [1, 2, 5] {
-        let mut new = world(8, shards);
-        for path in old.disk(NODE).files() {
-            let bytes = old.disk(NODE).read(&path).unwrap();
-            new.disk(NODE).write(&path, &bytes);
+        let mut new = SimNode::new(8, shards);
+        for path in old.disk().files() {
+            let bytes = old.disk().read(&path).unwrap();
+            new.disk().write(&path, &bytes);
         }
-        let start = |new: &mut World| {
+        let start = |new: &mut SimNode| {
             for shard in (0..shards).rev() {
-                new.block_on(NODE, shard, async move { drop(open(config()).await) });
+                new.run_on(shard, async move { drop(open(config()).await) });
             }
-            new.block_on(NODE, 0, async {
+            new.run(async {
                 let storage = runtime::local::get::<Storage>();
                 (storage.replay(Log::Data).await.unwrap().applied, count_on_all_shards().await)
             })
@@ -285,10 +277,10 @@ fn other_shard_counts_read_the_same_log_and_sstables() {
             let (applied, count) = start(&mut new);
             assert!((60..=120).contains(&applied), "{applied}");
             assert_eq!(count, 120);
-            new.crash(NODE);
+            new.crash();
         }
         assert_eq!(start(&mut new).1, 120);
-        let left = new.block_on(NODE, 0, async {
+        let left = new.run(async {
             runtime::on_all_shards(|| async {
                 let storage = runtime::local::get::<Storage>();
                 storage.truncate(Uuid::from_u128(1), 5).await.unwrap();
@@ -297,18 +289,18 @@ fn other_shard_counts_read_the_same_log_and_sstables() {
             count_on_all_shards().await
         });
         assert_eq!(left, 0);
-        new.crash(NODE);
+        new.crash();
         assert_eq!(start(&mut new), (0, 0));
     }
 }
 
 #[test]
 fn a_full_disk_refuses_writes_and_serves_reads() {
-    let mut world = world(9, 1);
+    let mut node = SimNode::new(9, 1);
     let written = Rc::new(Cell::new(0));
     let count = written.clone();
-    world.disk(NODE).set_capacity(Some(3 * SEGMENT as u64 + 9000));
-    let refusal = world.block_on(NODE, 0, async move {
+    node.disk().set_capacity(Some(3 * SEGMENT as u64 + 9000));
+    let refusal = node.run(async move {
         let storage = open(Config { memtable_bytes_max: 1 << 30, ..config() }).await;
         loop {
             let row = count.get();
@@ -321,14 +313,14 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
     });
     let WriteError::FullDisk(path) = refusal else { panic!("{refusal:?}") };
     assert!(path.starts_with("/n/commitlog"), "{path:?}");
-    let seen = world.block_on(NODE, 0, async {
+    let seen = node.run(async {
         let storage = runtime::local::get::<Storage>();
         rows(&storage, &schema(1, "t1"), 1).await.len()
     });
     assert!(seen == written.get() as usize && 20 < seen, "{seen}");
-    world.disk(NODE).set_capacity(None);
-    world.run_for(Duration::from_secs(5));
-    world.block_on(NODE, 0, async {
+    node.disk().set_capacity(None);
+    node.run_for(Duration::from_secs(5));
+    node.run(async {
         let storage = runtime::local::get::<Storage>();
         storage.apply(write(&schema(1, "t1"), 1, 0, 2, b"again")).await.unwrap();
     });
@@ -336,8 +328,8 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
 
 #[test]
 fn writes_of_a_table_that_is_not_durable_leave_the_log_alone() {
-    let mut world = world(16, 1);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(16, 1);
+    node.run(async {
         let storage = open(config()).await;
         storage.set_durable_writes(Uuid::from_u128(1), false);
         let logged = || storage.log_stats(Log::Data).unwrap().entry_bytes;
@@ -353,8 +345,8 @@ fn writes_of_a_table_that_is_not_durable_leave_the_log_alone() {
         assert_eq!(rows(&storage, &schema(1, "t"), 5).await.len(), 1);
         assert_eq!(rows(&storage, &schema(1, "t"), 4).await.len(), 1);
     });
-    world.crash(NODE);
-    world.block_on(NODE, 0, async {
+    node.crash();
+    node.run(async {
         let storage = open(config()).await;
         assert_eq!(storage.replay(Log::Data).await.unwrap().applied, 1);
         for (id, partition, count) in [(1, 1, 1), (1, 3, 1), (1, 4, 0), (1, 5, 0), (2, 5, 1)] {
@@ -366,8 +358,8 @@ fn writes_of_a_table_that_is_not_durable_leave_the_log_alone() {
 
 #[test]
 fn a_table_is_flushed_when_its_period_is_over() {
-    let mut world = world(17, 1);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(17, 1);
+    node.run(async {
         let storage = open(config()).await;
         let mut periodic = schema(1, "t1");
         periodic.options.memtable_flush_period_in_ms = 60_000;

@@ -6,10 +6,9 @@ use reader::ReadError;
 use runtime::group;
 use runtime::io::{IoClass, stats};
 use runtime::on_all_shards;
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::{Instant, sleep, timeout, wall_micros};
+use testkit::SimNode;
 
-const NODE: NodeId = NodeId(0);
 const PARTITIONS: u64 = 200;
 /// A little more than half a megabyte in each SSTable.
 const VALUE: [u8; 3000] = [7; 3000];
@@ -74,16 +73,10 @@ fn asked() -> u64 {
     stats.read_bytes + stats.write_bytes
 }
 
-fn world() -> World {
-    let mut world = World::new(Options::new(11));
-    assert_eq!(world.add_node(1), NODE);
-    world
-}
-
 /// Bytes on the disk.
-fn used(world: &mut World) -> u64 {
-    let files = world.disk(NODE).files();
-    let len = |path: &String| world.disk(NODE).read(path).map_or(0, |bytes| bytes.len() as u64);
+fn used(node: &mut SimNode) -> u64 {
+    let files = node.disk().files();
+    let len = |path: &String| node.disk().read(path).map_or(0, |bytes| bytes.len() as u64);
     files.iter().map(len).sum()
 }
 
@@ -91,7 +84,7 @@ fn used(world: &mut World) -> u64 {
 fn merges_keep_the_limit_of_bytes_a_second() {
     const PER_SECOND: u64 = 256 << 10;
     let run = || {
-        world().block_on(NODE, 0, async {
+        SimNode::new(11, 1).run(async {
             open().await;
             fill(&plain(1), PARTITIONS).await;
             limit(PER_SECOND);
@@ -116,7 +109,7 @@ fn merges_keep_the_limit_of_bytes_a_second() {
 
 #[test]
 fn the_end_of_a_merge_is_foretold() {
-    world().block_on(NODE, 0, async {
+    SimNode::new(11, 1).run(async {
         open().await;
         fill(&plain(1), PARTITIONS).await;
         storage().take_finished_compactions();
@@ -155,7 +148,7 @@ fn scrubs_and_validations_keep_it_as_well_and_end_when_asked_to() {
         let stats = stats(IoClass::Maintenance);
         stats.read_bytes + stats.write_bytes
     };
-    world().block_on(NODE, 0, async move {
+    SimNode::new(11, 1).run(async move {
         open().await;
         let schema = plain(1);
         fill(&schema, PARTITIONS).await;
@@ -205,7 +198,7 @@ fn scrubs_and_validations_keep_it_as_well_and_end_when_asked_to() {
 
 #[test]
 fn a_limit_is_lifted_while_a_merge_waits_and_holds_up_no_truncation() {
-    world().block_on(NODE, 0, async {
+    SimNode::new(11, 1).run(async {
         open().await;
         let [one, other] = [plain(1), plain(2)];
         for schema in [&one, &other] {
@@ -232,7 +225,7 @@ fn a_limit_is_lifted_while_a_merge_waits_and_holds_up_no_truncation() {
 
 #[test]
 fn shares_follow_the_backlog() {
-    world().block_on(NODE, 0, async {
+    SimNode::new(11, 1).run(async {
         open().await;
         let schema = plain(1);
         fill(&schema, PARTITIONS).await;
@@ -268,16 +261,16 @@ fn shares_follow_the_backlog() {
 
 #[test]
 fn merges_stop_before_writes_when_the_disk_fills_and_go_on_by_themselves() {
-    let mut world = world();
+    let mut node = SimNode::new(11, 1);
     let [large, small] = [plain(1), plain(2)];
-    world.block_on(NODE, 0, async {
+    node.run(async {
         open().await;
         fill(&plain(1), PARTITIONS).await;
     });
-    let capacity = used(&mut world) + (1 << 20);
-    world.disk(NODE).set_capacity(Some(capacity));
+    let capacity = used(&mut node) + (1 << 20);
+    node.disk().set_capacity(Some(capacity));
     let large_too = large.clone();
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         storage().set_auto_compaction(large.id, true);
         secs(60).await;
         let stats = storage().compaction_stats();
@@ -295,8 +288,8 @@ fn merges_stop_before_writes_when_the_disk_fills_and_go_on_by_themselves() {
         check_rows(&small, 3).await;
         assert_eq!(storage().compaction_stats().held, 1);
     });
-    world.disk(NODE).set_capacity(None);
-    world.block_on(NODE, 0, async move {
+    node.disk().set_capacity(None);
+    node.run(async move {
         secs(15).await;
         let stats = storage().compaction_stats();
         assert_eq!((stats.held, stats.failed, stats.finished), (0, 0, 2));
@@ -307,7 +300,7 @@ fn merges_stop_before_writes_when_the_disk_fills_and_go_on_by_themselves() {
 
 #[test]
 fn a_merge_that_finds_the_disk_full_leaves_nothing_and_is_tried_again() {
-    let mut world = world();
+    let mut node = SimNode::new(11, 1);
     let merged_partly = async {
         open().await;
         fill(&plain(1), PARTITIONS).await;
@@ -316,12 +309,12 @@ fn a_merge_that_finds_the_disk_full_leaves_nothing_and_is_tried_again() {
         secs(6).await;
         assert_eq!(storage().compaction_stats().running, 1);
     };
-    world.block_on(NODE, 0, merged_partly);
+    node.run(merged_partly);
     // Somebody else has filled it.
-    let files = world.disk(NODE).files();
-    let capacity = used(&mut world);
-    world.disk(NODE).set_capacity(Some(capacity));
-    world.block_on(NODE, 0, async {
+    let files = node.disk().files();
+    let capacity = used(&mut node);
+    node.disk().set_capacity(Some(capacity));
+    node.run(async {
         limit(0);
         secs(100).await;
         let stats = storage().compaction_stats();
@@ -329,11 +322,11 @@ fn a_merge_that_finds_the_disk_full_leaves_nothing_and_is_tried_again() {
         assert_eq!(stats.failed, 1);
         check_rows(&plain(1), PARTITIONS).await;
     });
-    let left = world.disk(NODE).files();
+    let left = node.disk().files();
     let gone: Vec<_> = files.iter().filter(|path| !left.contains(path)).collect();
     assert!(!gone.is_empty() && left.len() < files.len(), "{gone:?}");
-    world.disk(NODE).set_capacity(None);
-    world.block_on(NODE, 0, async {
+    node.disk().set_capacity(None);
+    node.run(async {
         secs(15).await;
         let stats = storage().compaction_stats();
         assert_eq!((stats.held, stats.finished, sstables(&plain(1))), (0, 1, 1));
@@ -343,9 +336,8 @@ fn a_merge_that_finds_the_disk_full_leaves_nothing_and_is_tried_again() {
 
 #[test]
 fn shards_are_promised_room_one_after_the_other() {
-    let mut world = World::new(Options::new(12));
-    assert_eq!(world.add_node(2), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(12, 2);
+    node.run(async {
         on_all_shards(|| async {
             let storage = Storage::open(config()).await.unwrap();
             let (map, schema) = (TabletMap::static_map(2), plain(1));
@@ -368,9 +360,9 @@ fn shards_are_promised_room_one_after_the_other() {
         .await;
     });
     // Room for one of them, which need some 2.4 MB each.
-    let capacity = used(&mut world) + (4 << 20);
-    world.disk(NODE).set_capacity(Some(capacity));
-    world.block_on(NODE, 0, async {
+    let capacity = used(&mut node) + (4 << 20);
+    node.disk().set_capacity(Some(capacity));
+    node.run(async {
         let stats = || on_all_shards(|| async { storage().compaction_stats() });
         // The disk is looked at once a second.
         secs(2).await;

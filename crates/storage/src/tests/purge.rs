@@ -12,13 +12,12 @@ use super::*;
 use crate::config::Planted;
 use crate::shard::compact::merge_some;
 use mutation::{ClusteringPosition, ClusteringRange, RangeTombstone, Tombstone};
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::{sleep, wall_micros};
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::BTreeSet;
 use stdx::{Bytes, Prng};
+use testkit::{Fault, SimNode};
 
-const NODE: NodeId = NodeId(0);
 /// Of any schedule.
 pub(super) const PARTITIONS_MAX: u64 = 8;
 const ROWS: u32 = 3;
@@ -393,8 +392,8 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Sets it to another time, at most so far behind the latest that it was.
-    pub(super) fn step(&mut self, world: &mut World, prng: &mut Prng, back: u64, model: &Model) {
-        let now = world.now().as_micros() as i64;
+    pub(super) fn step(&mut self, node: &mut SimNode, prng: &mut Prng, back: u64, model: &Model) {
+        let now = node.now().as_micros() as i64;
         self.latest = self.latest.max(now + self.skew);
         self.skew = match prng.below(5) {
             0 => self.skew,
@@ -402,7 +401,7 @@ impl Clock {
             2 => self.skew + prng.below(FORTH / 10) as i64,
             _ => self.skew + prng.between(FORTH / 2, FORTH) as i64,
         };
-        world.skew_wall_clock(NODE, self.skew);
+        node.suffer(Fault::Clock(self.skew));
         model.behind.set((self.latest - now - self.skew).max(0));
     }
 }
@@ -410,8 +409,7 @@ impl Clock {
 /// A node that lives through a schedule; what came back or went, and how often it merged.
 fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
     let mut prng = Prng::from_seed(seed);
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
+    let mut node = SimNode::new(seed, 1);
     let rules = Rules::random(&mut prng, 2);
     let model: Rc<RefCell<Model>> = Rc::default();
     model.borrow_mut().states.push(State::new());
@@ -421,22 +419,22 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
     for crash in 0..=CRASHES {
         let (life, fork) = (life.clone(), prng.fork());
         let back = life.rules.back;
-        world.start(NODE, move |_| life.clone().run(fork.clone()));
+        node.start(move |_| life.clone().run(fork.clone()));
         let up = || model.borrow().starts == crash + 1;
-        assert!(world.run_until(up, Duration::from_secs(600)), "seed {seed}: no start");
+        assert!(node.run_until(up, Duration::from_secs(600)), "seed {seed}: no start");
         for _ in 0..2 + prng.below(4) {
-            world.run_for(Duration::from_micros(prng.below(80_000)));
-            clock.step(&mut world, &mut prng, back, &model.borrow());
+            node.run_for(Duration::from_micros(prng.below(80_000)));
+            clock.step(&mut node, &mut prng, back, &model.borrow());
         }
-        world.run_for(Duration::from_micros(prng.below(60_000)));
-        world.crash(NODE);
+        node.run_for(Duration::from_micros(prng.below(60_000)));
+        node.crash();
         let model = &mut *model.borrow_mut();
         if !model.violations.is_empty() {
             break;
         }
         model.crash();
     }
-    drop(world);
+    drop(node);
     let model = model.borrow();
     (model.violations.clone(), model.merges)
 }

@@ -1,13 +1,11 @@
 //! The same storage on a real file system.
 
 use super::*;
-use runtime::io::fs;
-use runtime::testing::block_on_with;
+use testkit::real;
 
 #[test]
 fn a_storage_on_a_real_disk() {
-    let root = std::env::temp_dir().join(format!("nereid-storage-{}", std::process::id()));
-    block_on_with(runtime::Config::new(1), move || async move {
+    real::run(1, |root| async move {
         let config = Config { ..Config::new(&root, Uuid::from_u128(7)) };
         let config = Config { sync: SyncMode::Batch, segment_bytes: 16 * SEGMENT, ..config };
         let schema = schema(1, "t1");
@@ -30,6 +28,5 @@ fn a_storage_on_a_real_disk() {
                 storage.stop().await.unwrap();
             }
         }
-        fs::remove_dir_all(&root).await.unwrap();
     });
 }

@@ -15,7 +15,6 @@ use crate::table::pass_gate;
 use crate::{Invalid, Outdated, ScrubMode, Upkeep};
 use model::Token;
 use mutation::RingBound;
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::{sleep, wall_micros};
 use runtime::{local, on_all_shards, on_shard};
 use sstable::store::{self, State as FileState};
@@ -23,8 +22,8 @@ use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stdx::Prng;
+use testkit::SimNode;
 
-const NODE: NodeId = NodeId(0);
 const PARTITIONS: u64 = 8;
 const SHARDS: [u16; 4] = [1, 2, 3, 8];
 const LIVES: u64 = 5;
@@ -308,8 +307,7 @@ struct Outcome {
 /// A node that lives through a schedule, each time with as many shards as it happens.
 fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
     let mut prng = Prng::from_seed(seed);
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
+    let mut node = SimNode::new(seed, 1);
     let rules = Rules::random(&mut prng, PARTITIONS);
     let (model, handed): (Rc<RefCell<Model>>, Rc<Handed>) = Default::default();
     model.borrow_mut().states.push(State::new());
@@ -332,37 +330,37 @@ fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
             ended: Slot::new(false),
             is_last: life == LIVES,
         });
-        world.set_shards(NODE, shards);
+        node.set_shards(shards);
         let (main, fork, starts) = (life.clone(), prng.fork(), model.borrow().starts);
-        world.start(NODE, move |shard| main.clone().run(shard, fork.clone()));
+        node.start(move |shard| main.clone().run(shard, fork.clone()));
         if prng.one_in(8) && !life.is_last {
             // Again before it is up.
-            world.run_for(Duration::from_micros(prng.below(20_000)));
+            node.run_for(Duration::from_micros(prng.below(20_000)));
         } else {
             let patience = Duration::from_secs(600);
             let is_up = || starts < model.borrow().starts;
-            assert!(world.run_until(is_up, patience), "seed {seed}: no start");
+            assert!(node.run_until(is_up, patience), "seed {seed}: no start");
             if life.is_last {
-                assert!(world.run_until(|| life.ended.get(), patience), "seed {seed}: no quiet");
+                assert!(node.run_until(|| life.ended.get(), patience), "seed {seed}: no quiet");
             }
             for _ in 0..1 + prng.below(4) {
-                world.run_for(Duration::from_micros(prng.below(60_000)));
-                clock.step(&mut world, &mut prng, back, &model.borrow());
+                node.run_for(Duration::from_micros(prng.below(60_000)));
+                clock.step(&mut node, &mut prng, back, &model.borrow());
             }
             if prng.one_in(2) && !life.is_last {
                 life.stops.set(true);
                 let ended = || life.ended.get();
-                assert!(world.run_until(ended, patience), "seed {seed}: no end");
+                assert!(node.run_until(ended, patience), "seed {seed}: no end");
             }
         }
-        world.crash(NODE);
+        node.crash();
         let mut model = model.borrow_mut();
         model.crash();
         if !model.violations.is_empty() || !handed.wrong.borrow().is_empty() {
             break;
         }
     }
-    drop(world);
+    drop(node);
     let mut wrong = model.borrow().violations.clone();
     wrong.extend(handed.wrong.take());
     Outcome { wrong, compared: handed.compared.get(), shared: handed.shared.get() }
@@ -406,10 +404,9 @@ fn what_is_removed_when_the_first_lets_go_is_caught() {
 }
 
 /// Rows of 30 partitions in one SSTable, written by one shard; then the node has two.
-fn shared_by_two(seed: u64) -> World {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+fn shared_by_two(seed: u64) -> SimNode {
+    let mut node = SimNode::new(seed, 1);
+    node.run(async {
         open_plain().await;
         storage().replay(Log::Data).await.unwrap();
         for partition in 0..30 {
@@ -418,9 +415,9 @@ fn shared_by_two(seed: u64) -> World {
         storage().flush(mine().id).await.unwrap();
         storage().stop().await.unwrap();
     });
-    world.crash(NODE);
-    world.set_shards(NODE, 2);
-    world
+    node.crash();
+    node.set_shards(2);
+    node
 }
 
 /// So large that checksums are of a few partitions each.
@@ -445,8 +442,8 @@ async fn open_mapped(map: TabletMap) {
     storage.add_table(Rc::new(plain()), map, Log::Data).await.unwrap();
 }
 
-fn files(world: &mut World, component: &str) -> Vec<String> {
-    let all = world.disk(NODE).files();
+fn files(node: &mut SimNode, component: &str) -> Vec<String> {
+    let all = node.disk().files();
     all.into_iter().filter(|path| path.contains("/t1-") && path.ends_with(component)).collect()
 }
 
@@ -483,11 +480,11 @@ async fn shared_on_all() -> usize {
 
 #[test]
 fn each_shard_writes_its_part_and_the_whole_goes() {
-    let mut world = shared_by_two(1);
+    let mut node = shared_by_two(1);
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_plain());
+        node.run_on(shard, open_plain());
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         assert_eq!((shared_on_all().await, present().await), (2, 30));
         // Whoever waits for nothing but merges that strategies want waits for these as well.
         let pending = on_all_shards(|| async { storage().pending_compactions(mine().id) });
@@ -504,17 +501,16 @@ fn each_shard_writes_its_part_and_the_whole_goes() {
             assert!((5..=25).contains(&done.job.partitions), "{done:?}");
         }
     });
-    assert_eq!(files(&mut world, "-Data.db").len(), 2);
+    assert_eq!(files(&mut node, "-Data.db").len(), 2);
 }
 
 #[test]
 fn a_ring_of_one_range_per_shard_is_divided_anew() {
-    let mut world = World::new(Options::new(8));
-    assert_eq!(world.add_node(2), NODE);
+    let mut node = SimNode::new(8, 2);
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_mapped(TabletMap::tablets(2, 2)));
+        node.run_on(shard, open_mapped(TabletMap::tablets(2, 2)));
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         storage().replay(Log::Data).await.unwrap();
         // Some are in SSTables, the others only in the log, of shards that are not theirs any more.
         for (partitions, is_flushed) in [(0..20, true), (20..30, false)] {
@@ -533,11 +529,11 @@ fn a_ring_of_one_range_per_shard_is_divided_anew() {
         }
         assert_eq!(present().await, 30);
     });
-    world.crash(NODE);
+    node.crash();
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_plain());
+        node.run_on(shard, open_plain());
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         assert_eq!(shared_on_all().await, 4);
         storage().replay(Log::Data).await.unwrap();
         assert_eq!(present().await, 30);
@@ -555,11 +551,11 @@ fn a_ring_of_one_range_per_shard_is_divided_anew() {
 
 #[test]
 fn who_asks_for_parts_need_not_wait_until_shards_come_to_them() {
-    let mut world = shared_by_two(6);
+    let mut node = shared_by_two(6);
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_plain());
+        node.run_on(shard, open_plain());
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         assert_eq!((shared_on_all().await, present().await), (2, 30));
         // Nothing is replayed yet: nobody merges by himself.
         let left = on_all_shards(|| async {
@@ -575,11 +571,11 @@ fn who_asks_for_parts_need_not_wait_until_shards_come_to_them() {
 
 #[test]
 fn what_one_shard_cannot_open_stays_for_it() {
-    let mut world = shared_by_two(2);
-    let [statistics] = &files(&mut world, "-Statistics.db")[..] else { panic!("one SSTable") };
-    world.block_on(NODE, 1, open_plain());
-    world.disk(NODE).corrupt(statistics, 0, 0xff);
-    world.block_on(NODE, 0, async {
+    let mut node = shared_by_two(2);
+    let [statistics] = &files(&mut node, "-Statistics.db")[..] else { panic!("one SSTable") };
+    node.run_on(1, open_plain());
+    node.disk().corrupt(statistics, 0, 0xff);
+    node.run(async {
         open_plain().await;
         storage().replay(Log::Data).await.unwrap();
         let let_go = || on_shard(1, || async { mine().let_go.borrow().len() });
@@ -587,13 +583,13 @@ fn what_one_shard_cannot_open_stays_for_it() {
         sleep(Duration::from_secs(200)).await;
         assert_eq!(let_go().await, 1);
     });
-    assert_eq!(files(&mut world, "-Data.db").len(), 2);
-    world.crash(NODE);
-    world.disk(NODE).corrupt(statistics, 0, 0xff);
+    assert_eq!(files(&mut node, "-Data.db").len(), 2);
+    node.crash();
+    node.disk().corrupt(statistics, 0, 0xff);
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_plain());
+        node.run_on(shard, open_plain());
     }
-    world.block_on(NODE, 0, async {
+    node.run(async {
         storage().replay(Log::Data).await.unwrap();
         until(|| async { shared_on_all().await == 0 }).await;
         assert_eq!(present().await, 30);
@@ -602,18 +598,18 @@ fn what_one_shard_cannot_open_stays_for_it() {
 
 #[test]
 fn what_is_damaged_stays_until_it_is_put_aside() {
-    let mut world = shared_by_two(3);
-    let [data] = &files(&mut world, "-Data.db")[..] else { panic!("one SSTable") };
-    let content = world.disk(NODE).read(data).unwrap();
+    let mut node = shared_by_two(3);
+    let [data] = &files(&mut node, "-Data.db")[..] else { panic!("one SSTable") };
+    let content = node.disk().read(data).unwrap();
     let value = content.windows(50).position(|bytes| bytes == [0x5a; 50]).unwrap();
     // In what lies first, which is of shard 0.
-    world.disk(NODE).corrupt(data, value as u64 + 20, 0x01);
+    node.disk().corrupt(data, value as u64 + 20, 0x01);
     // In a ring without tablets each shard would read all of it, and find the damage.
     for shard in [1, 0] {
-        world.block_on(NODE, shard, open_mapped(TabletMap::tablets(2, 2)));
+        node.run_on(shard, open_mapped(TabletMap::tablets(2, 2)));
     }
     let name = data.rsplit('/').next().unwrap().to_string();
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         storage().replay(Log::Data).await.unwrap();
         let let_go = || on_shard(1, || async { mine().let_go.borrow().len() });
         until(|| async { let_go().await == 1 }).await;
@@ -648,11 +644,11 @@ fn what_somebody_asks_for_is_done_to_parts() {
         (6, Some(Upkeep::Upgrade(Outdated::All))),
         (7, Some(Upkeep::Validate(Invalid::PutAside))),
     ] {
-        let mut world = shared_by_two(seed);
+        let mut node = shared_by_two(seed);
         for shard in [1, 0] {
-            world.block_on(NODE, shard, open_plain());
+            node.run_on(shard, open_plain());
         }
-        world.block_on(NODE, 0, async move {
+        node.run(async move {
             // Nothing is done by itself: the replay has not ended.
             let ask = move || async move {
                 match what {
@@ -672,19 +668,19 @@ fn what_somebody_asks_for_is_done_to_parts() {
             until(|| async { shared_on_all().await == 0 }).await;
             assert_eq!(present().await, 30);
         });
-        assert_eq!(files(&mut world, "-Data.db").len(), 2, "{what:?}");
+        assert_eq!(files(&mut node, "-Data.db").len(), 2, "{what:?}");
     }
 }
 
 #[test]
 fn a_table_that_is_dropped_meanwhile_leaves_nothing_or_its_snapshot() {
     for (seed, tag) in [(8, None), (9, Some(crate::SnapshotTag::new("kept").unwrap()))] {
-        let mut world = shared_by_two(seed);
+        let mut node = shared_by_two(seed);
         for shard in [1, 0] {
-            world.block_on(NODE, shard, open_plain());
+            node.run_on(shard, open_plain());
         }
         let made = tag.clone();
-        world.block_on(NODE, 0, async move {
+        node.run(async move {
             // Shard 1 has let go; shard 0 is kept from it.
             let held = mine().tablets[0].compacting.acquire(1).await.unwrap();
             storage().replay(Log::Data).await.unwrap();
@@ -700,7 +696,7 @@ fn a_table_that_is_dropped_meanwhile_leaves_nothing_or_its_snapshot() {
             storage().complete_dropped(&plain(), None, made).await.unwrap();
             sleep(Duration::from_secs(200)).await;
         });
-        let left = files(&mut world, "-Data.db");
+        let left = files(&mut node, "-Data.db");
         assert!(left.iter().all(|path| path.contains("/snapshots/kept/")), "{left:?}");
         // What shard 1 wrote of it, and all of it.
         assert_eq!(left.len(), if tag.is_some() { 2 } else { 0 });

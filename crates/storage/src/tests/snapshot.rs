@@ -1,16 +1,15 @@
 //! Snapshots: whole, listed with their sizes, put back, expired, and left by a dropped table.
 
-use super::upload::{with_shards, world};
+use super::upload::with_shards;
 use super::*;
 use crate::bulk::Rewrite;
 use crate::{Checks, Memtables, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
 use model::{TableId, Token};
 use runtime::io::fs;
-use runtime::sim::NodeId;
 use runtime::{local, on_all_shards};
 use std::path::PathBuf;
+use testkit::SimNode;
 
-const NODE: NodeId = NodeId(0);
 pub(super) const PARTITIONS: u64 = 12;
 
 pub(super) fn table() -> TableSchema {
@@ -74,8 +73,8 @@ async fn data_files(tag: &str) -> Vec<String> {
 #[test]
 fn a_snapshot_is_listed_put_back_and_cleared() {
     for shards in [1, 3] {
-        let mut world = world(1, shards);
-        with_shards(&mut world, shards, |storage| async move {
+        let mut node = SimNode::new(1, shards);
+        with_shards(&mut node, shards, |storage| async move {
             write_all(1).await;
             let ids = vec![table().id];
             storage.take_snapshot(ids.clone(), order("one")).await.unwrap();
@@ -128,8 +127,8 @@ fn a_snapshot_is_listed_put_back_and_cleared() {
 
 #[test]
 fn memtables_may_be_left_out() {
-    let mut world = world(2, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(2, 1);
+    with_shards(&mut node, 1, |storage| async move {
         write_all(1).await;
         let left_out = SnapshotOrder { memtables: Memtables::LeftOut, ..order("empty") };
         storage.take_snapshot(vec![table().id], left_out).await.unwrap();
@@ -144,8 +143,8 @@ fn memtables_may_be_left_out() {
 
 #[test]
 fn a_snapshot_expires_also_after_a_restart() {
-    let mut world = world(3, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(3, 1);
+    with_shards(&mut node, 1, |storage| async move {
         write_all(1).await;
         let ids = vec![table().id];
         for (tag, secs) in [("short", 5), ("long", 500), ("longer", 5000)] {
@@ -161,7 +160,7 @@ fn a_snapshot_expires_also_after_a_restart() {
         assert_eq!(tags(&storage).await, ["always", "long", "longer"]);
         scope.cancel().await;
     });
-    with_shards(&mut world, 1, |storage| async move {
+    with_shards(&mut node, 1, |storage| async move {
         let expiring = storage.clone();
         let scope = runtime::task::Scope::new();
         scope.spawn(async move { expiring.expire_snapshots().await });
@@ -188,8 +187,8 @@ fn a_dropped_table_leaves_its_snapshots() {
         (false, true, &["dropped"]),
         (true, true, &["dropped", "taken"]),
     ] {
-        let mut world = world(4, 2);
-        with_shards(&mut world, 2, move |storage| async move {
+        let mut node = SimNode::new(4, 2);
+        with_shards(&mut node, 2, move |storage| async move {
             write_all(1).await;
             if taken {
                 storage.take_snapshot(vec![table().id], order("taken")).await.unwrap();
@@ -219,8 +218,8 @@ fn a_dropped_table_leaves_its_snapshots() {
 
 #[test]
 fn a_dropped_table_whose_snapshots_were_cleared_leaves_nothing() {
-    let mut world = world(4, 2);
-    with_shards(&mut world, 2, |storage| async move {
+    let mut node = SimNode::new(4, 2);
+    with_shards(&mut node, 2, |storage| async move {
         write_all(1).await;
         storage.take_snapshot(vec![table().id], order("taken")).await.unwrap();
         assert_eq!(storage.clear_snapshots(of_tag("taken")).await, Ok(1));
@@ -234,8 +233,8 @@ fn a_dropped_table_whose_snapshots_were_cleared_leaves_nothing() {
 
 #[test]
 fn only_what_a_drop_has_left_goes_with_the_last_snapshot() {
-    let mut world = world(5, 2);
-    with_shards(&mut world, 2, |storage| async move {
+    let mut node = SimNode::new(5, 2);
+    with_shards(&mut node, 2, |storage| async move {
         write_all(1).await;
         on_all(async |storage, id| {
             storage.truncate(id, 9).await.unwrap();
@@ -261,8 +260,8 @@ fn only_what_a_drop_has_left_goes_with_the_last_snapshot() {
 
 #[test]
 fn the_directory_of_a_table_stays_without_snapshots() {
-    let mut world = world(6, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(6, 1);
+    with_shards(&mut node, 1, |storage| async move {
         let left_out = SnapshotOrder { memtables: Memtables::LeftOut, ..order("empty") };
         storage.take_snapshot(vec![table().id], left_out).await.unwrap();
         assert_eq!(storage.clear_snapshots(of_tag("empty")).await, Ok(1));
@@ -277,10 +276,10 @@ fn the_directory_of_a_table_stays_without_snapshots() {
 fn after_a_crash_a_snapshot_with_a_manifest_is_whole() {
     let (mut whole, mut unfinished) = (0, 0);
     for seed in 0..40 {
-        let mut world = world(seed, 1);
+        let mut node = SimNode::new(seed, 1);
         let begun = std::rc::Rc::new(std::cell::Cell::new(false));
         let told = begun.clone();
-        world.start(NODE, move |_| {
+        node.start(move |_| {
             let told = told.clone();
             async move {
                 let storage = open(config()).await;
@@ -294,10 +293,10 @@ fn after_a_crash_a_snapshot_with_a_manifest_is_whole() {
                 std::future::pending::<()>().await;
             }
         });
-        assert!(world.run_until(|| begun.get(), Duration::from_secs(600)));
-        world.run_for(Duration::from_micros(100 * seed * seed));
-        world.crash(NODE);
-        let found = world.block_on(NODE, 0, async move {
+        assert!(node.run_until(|| begun.get(), Duration::from_secs(600)));
+        node.run_for(Duration::from_micros(100 * seed * seed));
+        node.crash();
+        let found = node.run(async move {
             let storage = open(config()).await;
             let listed = storage.snapshots().await.unwrap();
             let created = listed.first().map(|one| one.created_secs.is_some());

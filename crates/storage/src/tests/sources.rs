@@ -8,8 +8,8 @@ use reader::multishard::{Demand, MultishardOptions, ReadAhead};
 use reader::semaphore::Limits;
 use reader::testing::{Evicted, everything};
 use reader::{EvictableSource, OpenSource, PartitionScope, Slice, Source};
-use runtime::sim::{Options, World};
 use std::rc::Rc;
+use testkit::SimNode;
 
 /// A table of four tablets with these mutations alone: some in SSTables, some in memtables.
 async fn fill(storage: &Storage, mutations: &[FrozenMutation]) -> model::TableId {
@@ -90,9 +90,8 @@ async fn fill_shards(mutations: &[FrozenMutation]) -> model::TableId {
 
 #[test]
 fn all_shards_are_a_source_like_any_other() {
-    let mut world = World::new(Options::new(4));
-    let node = world.add_node(3);
-    world.block_on(node, 0, async {
+    let mut node = SimNode::new(4, 3);
+    node.run(async {
         runtime::on_all_shards(|| async {
             let storage = Storage::open(config()).await.unwrap();
             // One read at a time: whoever rests is given up for the next one.

@@ -3,12 +3,11 @@
 
 use super::*;
 use crate::{CompactionKind, Invalid, Outdated, Rewrite, ScrubMode, Upkeep, UpkeepDone};
-use runtime::sim::{NodeId, Options, World};
 use runtime::time::sleep;
 use sstable::Version;
 use std::future::Future;
+use testkit::SimNode;
 
-const NODE: NodeId = NodeId(0);
 /// So large that checksums are of a few partitions each.
 static VALUE: [u8; 20_000] = [0x5a; 20_000];
 
@@ -49,21 +48,20 @@ fn with_damage<Fut>(seed: u64, act: impl FnOnce(Rc<Storage>, TableSchema, String
 where
     Fut: Future<Output = ()> + 'static,
 {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(seed, 1);
+    node.run(async {
         let (storage, _) = open_plain(config(), &[0, 10, 20]).await;
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    let files = world.disk(NODE).files();
+    node.crash();
+    let files = node.disk().files();
     let data: Vec<&String> = files.iter().filter(|path| path.contains("-Data.db")).collect();
     assert_eq!(data.len(), 3);
-    let content = world.disk(NODE).read(data[1]).unwrap();
+    let content = node.disk().read(data[1]).unwrap();
     let value = content.windows(50).position(|bytes| bytes == [0x5a; 50]).unwrap();
-    world.disk(NODE).corrupt(data[1], value as u64 + 20, 0x01);
+    node.disk().corrupt(data[1], value as u64 + 20, 0x01);
     let name = data[1].rsplit('/').next().unwrap().to_string();
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let (storage, schema) = open_plain(config(), &[]).await;
         act(storage.clone(), schema, name).await;
         storage.stop().await.unwrap();
@@ -98,18 +96,17 @@ fn a_validation_finds_what_is_damaged_and_puts_it_aside() {
 
 #[test]
 fn what_cannot_be_opened_is_put_aside_as_well() {
-    let mut world = World::new(Options::new(5));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async {
+    let mut node = SimNode::new(5, 1);
+    node.run(async {
         let (storage, _) = open_plain(config(), &[0, 10, 20]).await;
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    let files = world.disk(NODE).files();
+    node.crash();
+    let files = node.disk().files();
     let statistics = files.iter().find(|path| path.contains("-Statistics.db")).unwrap().clone();
-    world.disk(NODE).corrupt(&statistics, 0, 0xff);
+    node.disk().corrupt(&statistics, 0, 0xff);
     let name = statistics.rsplit('/').next().unwrap().replace("Statistics.db", "Data.db");
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let (storage, schema) = open_plain(config(), &[]).await;
         let command = command(&schema, Partitions::Key(key(1)));
         assert!(storage.read(&command).await.is_err());
@@ -146,19 +143,18 @@ fn a_scrub_ends_at_the_first_error_or_leaves_it_out() {
 
 #[test]
 fn an_upgrade_writes_what_is_of_an_older_format() {
-    let mut world = World::new(Options::new(3));
-    assert_eq!(world.add_node(1), NODE);
+    let mut node = SimNode::new(3, 1);
     let of = |version| {
         let sstables = sstable::WriterDefaults { version, ..config().sstables };
         Config { sstables, ..config() }
     };
-    world.block_on(NODE, 0, async move {
+    node.run(async move {
         let (storage, schema) = open_plain(of(Version::Md), &[0, 10]).await;
         storage.compact_all(schema.id, Rewrite::default()).await.unwrap();
         storage.stop().await.unwrap();
     });
-    world.crash(NODE);
-    world.block_on(NODE, 0, async move {
+    node.crash();
+    node.run(async move {
         let (storage, schema) = open_plain(of(Version::Me), &[20]).await;
         let names = || {
             let all = storage.shard().table(schema.id).unwrap().sstables();
@@ -196,9 +192,8 @@ fn a_merge_that_is_stopped_leaves_what_there_was() {
 }
 
 fn stop_a_merge(stop: fn(&Storage, &TableSchema, Uuid)) {
-    let mut world = World::new(Options::new(4));
-    assert_eq!(world.add_node(1), NODE);
-    world.block_on(NODE, 0, async move {
+    let mut node = SimNode::new(4, 1);
+    node.run(async move {
         let (storage, schema) = open_plain(config(), &[0, 10, 20]).await;
         let stop = async {
             while storage.running_compactions().is_empty() {

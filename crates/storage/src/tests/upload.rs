@@ -1,28 +1,19 @@
 //! SSTables from elsewhere: taken over whole or refused with the reason, whatever crashes.
 
-#[path = "../../../sstable/tests/support/pack.rs"]
-mod pack;
-
 use super::*;
 use crate::{Checks, Loaded};
 use mutation::Fragment;
 use runtime::io::{IoClass, fs};
-use runtime::sim::{NodeId, Options, World};
 use runtime::{local, on_all_shards};
 use sstable::{Component, Descriptor, Generation, Version, Writer, WriterOptions};
 use std::cell::RefCell;
 use std::future::Future;
 use std::path::PathBuf;
 use stdx::Prng;
+use testkit::SimNode;
+use testkit::archives;
 
-const NODE: NodeId = NodeId(0);
 const PARTITIONS: u64 = 24;
-
-pub(super) fn world(seed: u64, shards: u16) -> World {
-    let mut world = World::new(Options::new(seed));
-    assert_eq!(world.add_node(shards), NODE);
-    world
-}
 
 fn table() -> TableSchema {
     schema(1, "t1")
@@ -80,13 +71,13 @@ async fn start() -> Rc<Storage> {
 
 /// Starts every shard, then runs `test` on shard 0.
 pub(super) fn with_shards<F: Future<Output = ()> + 'static>(
-    world: &mut World,
+    node: &mut SimNode,
     shards: u16,
     test: impl Fn(Rc<Storage>) -> F + 'static,
 ) {
     let (opened, done) = (Rc::new(std::cell::Cell::new(0)), Rc::new(std::cell::Cell::new(false)));
     let (all, ended, test) = (opened.clone(), done.clone(), Rc::new(test));
-    world.start(NODE, move |shard| {
+    node.start(move |shard| {
         let (opened, ended, test) = (all.clone(), ended.clone(), test.clone());
         async move {
             let storage = start().await;
@@ -103,8 +94,8 @@ pub(super) fn with_shards<F: Future<Output = ()> + 'static>(
             }
         }
     });
-    assert!(world.run_until(|| done.get(), Duration::from_secs(600)));
-    world.crash(NODE);
+    assert!(node.run_until(|| done.get(), Duration::from_secs(600)));
+    node.crash();
 }
 
 /// How many partitions have their row, over all shards.
@@ -124,8 +115,8 @@ async fn found() -> usize {
     counts.await.into_iter().sum()
 }
 
-fn tocs(world: &mut World, upload: bool) -> usize {
-    let files = world.disk(NODE).files();
+fn tocs(node: &mut SimNode, upload: bool) -> usize {
+    let files = node.disk().files();
     let here = files.iter().filter(|path| path.contains("/t1-") && path.ends_with("-TOC.txt"));
     here.filter(|path| path.contains("/upload/") == upload).count()
 }
@@ -150,8 +141,8 @@ fn what_is_taken_over_is_read_though_its_partitions_were_cached() {
 #[test]
 fn foreign_files_are_there_on_every_shard_and_after_a_restart() {
     for shards in [1, 3] {
-        let mut world = world(1, shards);
-        with_shards(&mut world, shards, |storage| async move {
+        let mut node = SimNode::new(1, shards);
+        with_shards(&mut node, shards, |storage| async move {
             write_foreign(&table(), 5, 0, 2).await;
             write_foreign(&table(), 17, 1, 2).await;
             let loaded = storage.load_new(table().id, Checks::Verify).await.unwrap();
@@ -165,9 +156,9 @@ fn foreign_files_are_there_on_every_shard_and_after_a_restart() {
             assert!(fs::list_dir(upload_dir()).await.unwrap().is_empty());
         });
         // What lies in several tablets may have become SSTables of each.
-        let (waiting, taken) = (tocs(&mut world, true), tocs(&mut world, false));
+        let (waiting, taken) = (tocs(&mut node, true), tocs(&mut node, false));
         assert!(waiting == 0 && if shards == 1 { taken == 2 } else { 0 < taken });
-        with_shards(&mut world, shards, |_| async move {
+        with_shards(&mut node, shards, |_| async move {
             assert_eq!(found().await, PARTITIONS as usize);
             on_all_shards(|| async {
                 let here = local::get::<Storage>().shard().table(table().id).unwrap().sstables();
@@ -183,8 +174,8 @@ fn foreign_files_are_there_on_every_shard_and_after_a_restart() {
 
 #[test]
 fn what_does_not_fit_stays_and_is_named() {
-    let mut world = world(2, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(2, 1);
+    with_shards(&mut node, 1, |storage| async move {
         let dir = upload_dir();
         let mut other_type = table();
         other_type.columns[5].ty = model::Type::Int;
@@ -245,8 +236,8 @@ fn what_does_not_fit_stays_and_is_named() {
 fn crash_while_loading(seed: u64) -> bool {
     const FILES: usize = 3;
     let mut prng = Prng::from_seed(seed);
-    let mut world = world(seed, 1);
-    with_shards(&mut world, 1, |_| async move {
+    let mut node = SimNode::new(seed, 1);
+    with_shards(&mut node, 1, |_| async move {
         for number in 0..FILES as u64 {
             write_foreign(&table(), number, number, FILES as u64).await;
         }
@@ -254,10 +245,10 @@ fn crash_while_loading(seed: u64) -> bool {
             fs::sync_dir(dir).await.unwrap();
         }
     });
-    assert_eq!(tocs(&mut world, true), FILES);
+    assert_eq!(tocs(&mut node, true), FILES);
     let done = Rc::new(std::cell::Cell::new(false));
     let ended = done.clone();
-    world.start(NODE, move |_| {
+    node.start(move |_| {
         let ended = ended.clone();
         async move {
             let storage = start().await;
@@ -266,11 +257,11 @@ fn crash_while_loading(seed: u64) -> bool {
             ended.set(true);
         }
     });
-    world.run_for(Duration::from_micros(prng.below(160_000)));
-    world.crash(NODE);
+    node.run_for(Duration::from_micros(prng.below(160_000)));
+    node.crash();
     let seen = Rc::new(RefCell::new((0, 0)));
     let out = seen.clone();
-    with_shards(&mut world, 1, move |storage| {
+    with_shards(&mut node, 1, move |storage| {
         let out = out.clone();
         async move {
             let before = storage.table_stats(table().id).unwrap().sstables;
@@ -283,7 +274,7 @@ fn crash_while_loading(seed: u64) -> bool {
     });
     let (before, after) = seen.take();
     assert_eq!(after, FILES as u64, "seed {seed}: {before} before");
-    assert_eq!((tocs(&mut world, true), tocs(&mut world, false)), (0, FILES), "seed {seed}");
+    assert_eq!((tocs(&mut node, true), tocs(&mut node, false)), (0, FILES), "seed {seed}");
     assert!(!done.get() || before == FILES as u64, "seed {seed}: taken over and lost");
     done.get()
 }
@@ -296,8 +287,8 @@ fn a_crash_while_loading_loses_and_doubles_nothing() {
 
 #[test]
 fn a_damaged_sstable_is_put_aside_and_the_others_are_read() {
-    let mut world = world(3, 2);
-    with_shards(&mut world, 2, |storage| async move {
+    let mut node = SimNode::new(3, 2);
+    with_shards(&mut node, 2, |storage| async move {
         write_foreign(&table(), 1, 0, 2).await;
         write_foreign(&table(), 2, 1, 2).await;
         let loaded = storage.load_new(table().id, Checks::Open).await.unwrap();
@@ -306,7 +297,7 @@ fn a_damaged_sstable_is_put_aside_and_the_others_are_read() {
         let statistics = one.to.replace("Data.db", "Statistics.db");
         fs::write_file_atomic(dir.join(statistics), b"").await.unwrap();
     });
-    with_shards(&mut world, 2, |storage| async move {
+    with_shards(&mut node, 2, |storage| async move {
         let command = command(&table(), Partitions::Key(key(1)));
         let error = on_all_shards(move || {
             let command = command.clone();
@@ -326,7 +317,7 @@ fn a_damaged_sstable_is_put_aside_and_the_others_are_read() {
         assert_eq!(aside.len(), 1);
         assert_eq!(aside[0].descriptor.file_name(Component::Data), name);
     });
-    with_shards(&mut world, 2, |_| async move {
+    with_shards(&mut node, 2, |_| async move {
         assert_eq!(found().await, PARTITIONS as usize / 2);
     });
 }
@@ -346,9 +337,9 @@ fn cassandra_table(files: &[(PathBuf, Vec<u8>)], name: &str, version: Version) -
 fn tables_of_cassandra_are_taken_over() {
     let tables = ["types", "ckall", "colls", "statics", "counters", "wide", "comp_zstd"];
     for version in [Version::Nb, Version::Oa, Version::Da] {
-        let mut world = world(4, 2);
-        with_shards(&mut world, 2, move |storage| async move {
-            let files = pack::files(&format!("cassandra/{}", version.name()));
+        let mut node = SimNode::new(4, 2);
+        with_shards(&mut node, 2, move |storage| async move {
+            let files = archives::files(&format!("cassandra/{}", version.name()));
             for name in tables {
                 let schema = cassandra_table(&files, name, version);
                 let add = schema.clone();

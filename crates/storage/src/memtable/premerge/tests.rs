@@ -90,9 +90,8 @@ fn in_simulation<F: Future + 'static>(future: F) -> F::Output
 where
     F::Output: 'static,
 {
-    let mut world = runtime::sim::World::new(runtime::sim::Options::new(7));
-    let node = world.add_node(1);
-    world.block_on(node, 0, future)
+    let mut node = testkit::SimNode::new(7, 1);
+    node.run(future)
 }
 
 async fn fragments(memtable: &Rc<Memtable>) -> Vec<Fragment> {

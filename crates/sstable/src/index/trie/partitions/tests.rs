@@ -9,13 +9,12 @@ use mutation::Tombstone;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use runtime::io::{File, IoClass, OpenOptions, fs};
-use runtime::sim::{Options, World};
 use std::future::Future;
+use testkit::SimNode;
 
 fn in_simulation<F: Future<Output = ()> + 'static>(test: F) {
-    let mut world = World::new(Options::new(1));
-    let node = world.add_node(1);
-    world.block_on(node, 0, test);
+    let mut node = SimNode::new(1, 1);
+    node.run(test);
 }
 
 /// The number of which a multiplication by `odd` makes 1, modulo 2^64.
