@@ -20,7 +20,7 @@ fn schema_changes_survive_crashes_as_a_whole() {
     for seed in 0..20 {
         let rounds = Rounds::new(seed, 1 + (seed % 3) as u16);
         let done =
-            rounds.run(SchemaChanges::new()).unwrap_or_else(|violation| panic!("{violation}"));
+            rounds.run(SchemaChanges::default()).unwrap_or_else(|violation| panic!("{violation}"));
         assert!(0 < done.changes(), "seed {seed}: nothing was changed");
     }
 }

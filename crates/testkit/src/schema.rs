@@ -90,13 +90,15 @@ pub struct SchemaChanges {
     host_id: Cell<Option<Uuid>>,
 }
 
-impl SchemaChanges {
+impl Default for SchemaChanges {
     /// Of a node that has none yet.
-    pub fn new() -> SchemaChanges {
+    fn default() -> SchemaChanges {
         let known = RefCell::new(Register::new(Names::new()));
         SchemaChanges { known, host_id: Cell::new(None) }
     }
+}
 
+impl SchemaChanges {
     /// Changes that were acknowledged.
     pub fn changes(&self) -> u64 {
         self.known.borrow().changes()

@@ -119,13 +119,13 @@ fn a_truncation_takes_what_could_not_be_opened() {
 #[test]
 fn a_flush_that_fails_after_its_table_was_dropped_holds_nothing() {
     for micros in [0, 10, 20, 50, 100, 200] {
-        let mut world = world(9);
-        world.block_on(NODE, 0, async {
+        let mut node = SimNode::new(9, 1);
+        node.run(async {
             open(config()).await;
             fill(1, 0..60, 700).await;
         });
-        world.disk(NODE).set_error_rate(1);
-        world.block_on(NODE, 0, async move {
+        node.disk().set_error_rate(1);
+        node.run(async move {
             let dropping = async {
                 runtime::time::sleep(Duration::from_micros(micros)).await;
                 storage().drop_table(id(1), None).await.unwrap();

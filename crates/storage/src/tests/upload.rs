@@ -123,8 +123,8 @@ fn tocs(node: &mut SimNode, upload: bool) -> usize {
 
 #[test]
 fn what_is_taken_over_is_read_though_its_partitions_were_cached() {
-    let mut world = world(3, 1);
-    with_shards(&mut world, 1, |storage| async move {
+    let mut node = SimNode::new(3, 1);
+    with_shards(&mut node, 1, |storage| async move {
         for number in 0..PARTITIONS {
             storage.apply(write(&table(), number, 7, 1, b"before")).await.unwrap();
         }
