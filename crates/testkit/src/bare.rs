@@ -1,7 +1,8 @@
 //! A node that is served to clients, and clients without a driver: they send what a test says.
 //!
 //! Invariants
-//!  - *own-encoding*: frames are made and read here, not by `native`, whose mistakes would cancel out.
+//!  - *own-encoding*: frames are made and read here, not by `native`, whose mistakes would cancel
+//!    out.
 
 use crate::CqlEnv;
 use native::{Config, Limits, Ports, Server};

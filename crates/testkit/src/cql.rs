@@ -1,9 +1,10 @@
 //! A node that speaks CQL: statement in, rows out as text. Simulated, or on real shards.
 //!
 //! Invariants
-//!  - *as-a-literal*: a value is shown as the literal that a statement would have for it, so that an
-//!    expected row is read as CQL.
-//!  - *all-parts*: a node is all of its layers up to the processor, started in the order of a server.
+//!  - *as-a-literal*: a value is shown as the literal that a statement would have for it, so that
+//!    an expected row is read as CQL.
+//!  - *all-parts*: a node is all of its layers up to the processor, started in the order of a
+//!    server.
 
 use crate::SimNode;
 use crate::config::{boot_config, change, keyspace};

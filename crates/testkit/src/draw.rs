@@ -1,8 +1,9 @@
-//! Values drawn from the strategies of `testing` modules outside of property tests, so that one seed
-//! gives a whole history.
+//! Values drawn from the strategies of `testing` modules outside of property tests, so that one
+//! seed gives a whole history.
 //!
 //! Invariants
-//!  - *from-the-seed*: what is drawn follows from the generator that it was made of, and nothing else.
+//!  - *from-the-seed*: what is drawn follows from the generator that it was made of, and nothing
+//!    else.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -22,13 +22,13 @@
 //!
 //! Invariants
 //!  - *one-copy*: no test of a crate's `src` gives values of its crate to this one, or takes them
-//!    from it. This one is built on the crate as a library, and such a test is in another copy of it,
-//!    whose types are others. So tests there use the rooms without a feature alone, which stand on
-//!    `runtime` and nothing above it but the generators; what needs a node of the crate's own height
-//!    is in its `tests/it`, and what only its private parts need is in its `testing` or `tests`
-//!    modules.
-//!  - *own-height*: a crate asks for the feature of its height and no more. `tests/it` of `query` does
-//!    not wait for `native`, that of `sstable` for no node at all.
+//!    from it. This one is built on the crate as a library, and such a test is in another copy of
+//!    it, whose types are others. So tests there use the rooms without a feature alone, which stand
+//!    on `runtime` and nothing above it but the generators; what needs a node of the crate's own
+//!    height is in its `tests/it`, and what only its private parts need is in its `testing` or
+//!    `tests` modules.
+//!  - *own-height*: a crate asks for the feature of its height and no more. `tests/it` of `query`
+//!    does not wait for `native`, that of `sstable` for no node at all.
 //!  - *no-state*: nothing here is shared between two tests of a process; they run as threads.
 
 pub mod archives;

@@ -2,8 +2,8 @@
 //! the cost of what is done is the question.
 //!
 //! Invariants
-//!  - *own-directory*: no other test has the directory of a node, in this process or in another one;
-//!    it is removed when the test has passed.
+//!  - *own-directory*: no other test has the directory of a node, in this process or in another
+//!    one; it is removed when the test has passed.
 
 use runtime::Config;
 use std::future::Future;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Runs `body` on shard 0 of so many new shards; it is given the path of its directory, which is not
-/// there yet.
+/// Runs `body` on shard 0 of so many new shards; it is given the path of its directory, which is
+/// not there yet.
 pub fn run<F, Fut, T>(shards: u16, body: F) -> T
 where
     F: FnOnce(PathBuf) -> Fut + Send + 'static,

@@ -2,8 +2,8 @@
 //! that was acknowledged is lost.
 //!
 //! Invariants
-//!  - *one-writer*: a key has one writer, so that what it holds after a crash is certain but for one
-//!    write in flight. The conditional writer is alone too: its condition always holds.
+//!  - *one-writer*: a key has one writer, so that what it holds after a crash is certain but for
+//!    one write in flight. The conditional writer is alone too: its condition always holds.
 
 use crate::CqlEnv;
 use crate::history::{Register, Sum};

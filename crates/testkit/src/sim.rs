@@ -85,8 +85,8 @@ impl SimNode {
         self.world.run_until(condition, limit)
     }
 
-    /// Runs on shard 0 what never ends, for a random time below `most`; then it is dropped, wherever
-    /// it is.
+    /// Runs on shard 0 what never ends, for a random time below `most`; then it is dropped,
+    /// wherever it is.
     pub fn run_a_while<F: Future + 'static>(&mut self, most: Duration, body: F) {
         let most = most.as_micros().max(1) as u64;
         let span = Duration::from_micros(self.world.random_u64() % most);

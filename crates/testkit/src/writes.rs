@@ -2,8 +2,9 @@
 //! and increments, which count once.
 //!
 //! Invariants
-//!  - *whole-batches*: all keys of a group have one value, that of the last batch acknowledged or of
-//!    the one in flight. Where the log is synced now and then an older one may be back, but whole.
+//!  - *whole-batches*: all keys of a group have one value, that of the last batch acknowledged or
+//!    of the one in flight. Where the log is synced now and then an older one may be back, but
+//!    whole.
 //!  - *counted-once*: a counter is between what was acknowledged and what was attempted.
 
 use crate::history::{Register, Sum, whole};

@@ -17,7 +17,7 @@ pub mod relocate;
 pub mod toc;
 pub mod version;
 
-pub use dir::{Found, State, clean_up, list, remove};
+pub use dir::{Found, Listing, State, clean_up, list, remove};
 pub use link::link;
 pub use name::{Component, Descriptor, Generation};
 pub use relocate::quarantine;

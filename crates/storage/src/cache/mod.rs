@@ -63,7 +63,7 @@ use model::{ClusteringOrder, DecoratedKey, TableSchema, Token};
 use mutation::{RingBound, Tombstone};
 use partition::{Head, WholeView};
 use run::{Draft, Marks};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use stdx::Bytes;
@@ -130,6 +130,7 @@ impl RowCache {
     ) -> Rc<TabletCache> {
         let id = self.store.borrow_mut().add_tablet(order.clone(), range);
         let lookups = Cell::default();
+        let order = RefCell::new(order);
         Rc::new(TabletCache { cache: self.clone(), id, order, lookups })
     }
 
@@ -151,7 +152,7 @@ impl RowCache {
 pub(crate) struct TabletCache {
     cache: Rc<RowCache>,
     id: TabletId,
-    order: Rc<ClusteringOrder>,
+    order: RefCell<Rc<ClusteringOrder>>,
     lookups: Cell<CacheLookups>,
 }
 
@@ -333,9 +334,14 @@ impl TabletCache {
     }
 
     /// How its rows compare.
-    #[cfg(test)]
-    pub(crate) fn order(&self) -> &Rc<ClusteringOrder> {
-        &self.order
+    pub(crate) fn order(&self) -> Ref<'_, Rc<ClusteringOrder>> {
+        self.order.borrow()
+    }
+    /// Sets another order, and forgets what lies in the old one.
+    pub(crate) fn set_order(&self, order: &Rc<ClusteringOrder>) {
+        self.invalidate();
+        self.cache.store.borrow_mut().tablet_mut(self.id).order = order.clone();
+        self.order.replace(order.clone());
     }
     /// The cache that it is a part of.
     pub(crate) fn cache(&self) -> &Rc<RowCache> {

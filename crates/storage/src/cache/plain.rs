@@ -100,7 +100,7 @@ impl Update {
         partition: Plain<'_>,
     ) -> bool {
         let Update { tablet, schema, draft, source: bytes, .. } = self;
-        let order = &*tablet.order;
+        let order = &**tablet.order();
         let whole = WholeView::of(store.arena.get(handle));
         let run = whole.run();
         if whole.key != &*key.key || run.has_tombstones() {
@@ -163,7 +163,7 @@ impl Update {
             return false;
         }
         write_whole(bytes, tablet.id, &key.key, head);
-        draft.take_whole(&tablet.order, bytes);
+        draft.take_whole(&tablet.order(), bytes);
         store.add_whole((tablet.id, key.token), bytes, partition.row_count(), continuous);
         true
     }

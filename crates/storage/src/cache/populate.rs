@@ -92,7 +92,7 @@ impl Populate {
         let Some(interval) = &mut self.interval else { return };
         debug_assert!(
             fragment.clustering().is_none_or(|position| {
-                let place = self.tablet.order.compare(interval.from.as_parts(), position);
+                let place = self.tablet.order().compare(interval.from.as_parts(), position);
                 interval.direction.apply(place).is_le()
             }),
             "complete: {fragment:?} before {:?}",
@@ -117,7 +117,7 @@ impl Populate {
     /// A row is too large to be cached: the interval goes on after it.
     fn skip(&mut self, after: ClusteringPosition) {
         let Some(interval) = &mut self.interval else { return };
-        let place = interval.from.compare(&self.tablet.order, &after);
+        let place = interval.from.compare(&self.tablet.order(), &after);
         debug_assert!(interval.direction.apply(place).is_lt(), "complete: goes back to {after:?}");
         interval.change(after.clone(), interval.changes.current());
         interval.ranges.clear();
@@ -145,7 +145,7 @@ impl Populate {
             return;
         }
         let Some(interval) = &mut self.interval else { return };
-        let order = &self.tablet.order;
+        let order = &*self.tablet.order();
         let place = interval.direction.apply(interval.from.compare(order, to));
         if place.is_ge() {
             return;

@@ -59,7 +59,7 @@ impl TabletCache {
             tombstone: large.head.tombstone,
             static_row: &large.head.static_row,
             store: &store,
-            order: &self.order,
+            order: &store.tablet(self.id).order,
             large,
             read: RefCell::default(),
         };

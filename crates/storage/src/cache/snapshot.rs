@@ -57,7 +57,7 @@ impl Snapshot {
 
     pub(super) fn of_large(tablet: &TabletCache, large: &Large) -> Snapshot {
         let Head { tombstone, static_row } = large.head.clone();
-        let (cache, order) = (tablet.cache.clone(), tablet.order.clone());
+        let (cache, order) = (tablet.cache.clone(), tablet.order().clone());
         let garbage = cache.store.borrow().garbage.clone();
         let runs = Runs { cache, order, list: large.runs.clone(), garbage };
         Snapshot { tombstone, static_row, rows: Rows::Runs(runs) }

@@ -223,7 +223,7 @@ impl Update {
             Known::Absent | Known::Nothing => {
                 let mut draft = Draft::new(ClusteringPosition::start());
                 let mut run = Vec::new();
-                draft.finish(&self.tablet.order, &ClusteringPosition::end(), |_, bytes| {
+                draft.finish(&self.tablet.order(), &ClusteringPosition::end(), |_, bytes| {
                     run.extend_from_slice(bytes);
                 });
                 self.open(&run, Origin::Nothing);
@@ -249,7 +249,7 @@ impl Update {
             _ => owned(view.start()),
         };
         self.draft.restart(start);
-        view.ranges().for_each(|range| self.draft.range(&self.tablet.order, range));
+        view.ranges().for_each(|range| self.draft.range(&self.tablet.order(), range));
         let end = owned(view.end());
         let partition = self.partition.as_mut().expect("a partition began");
         debug_assert!(partition.from.is_none(), "replace-or-forget: two runs are being merged");
@@ -284,9 +284,9 @@ impl Update {
     /// there is one.
     fn reach(&mut self, store: &mut Store, to: Parts<'_>, wanted: bool) -> UpdateStep {
         let Some(partition) = &mut self.partition else { return UpdateStep::Done };
-        let order = &self.tablet.order;
+        let order = self.tablet.order().clone();
         if partition.from.is_none() {
-            let found = partition.find(store, self.tablet.id, order, to, wanted);
+            let found = partition.find(store, self.tablet.id, &order, to, wanted);
             let Some(run) = found else { return UpdateStep::Done };
             let Some(bytes) = store.run_of(&run) else { return UpdateStep::Done };
             self.open(bytes, Origin::Run(run.clone()));
@@ -298,7 +298,7 @@ impl Update {
     fn merge_up_to(&mut self, store: &mut Store, to: Parts<'_>) -> UpdateStep {
         let Some(partition) = &mut self.partition else { return UpdateStep::Done };
         let Some(from) = &mut partition.from else { return UpdateStep::Done };
-        let order = self.tablet.order.clone();
+        let order = self.tablet.order().clone();
         let view = RunView::of(&self.source);
         let last = view.rows_before_from(&order, to, from.next_row);
         // A row that does not lie before the position tells that the end does not either.
@@ -330,7 +330,7 @@ impl Update {
     fn cut(&mut self, store: &mut Store, to: &ClusteringPosition) {
         let Some(partition) = &mut self.partition else { return };
         let from = partition.from.take().expect("a run is being merged");
-        let order = self.tablet.order.clone();
+        let order = self.tablet.order().clone();
         let start = self.draft.start().clone();
         debug_assert!(start.compare(&order, to).is_le(), "in-order: a cut at {to:?}");
         debug_assert!(start.compare(&order, &from.end).is_le(), "in-order: a cut at {to:?}");
@@ -382,12 +382,12 @@ impl Update {
         let Some(partition) = &mut self.partition else { return };
         let Some(from) = &mut partition.from else { return };
         debug_assert!(
-            self.tablet.order.compare((key, 0), from.end.as_parts()).is_lt(),
+            self.tablet.order().compare((key, 0), from.end.as_parts()).is_lt(),
             "in-order: {key:?} is behind the run"
         );
         if let Some((old_key, old)) = from.next.take() {
             let (old_key, old) = (&self.source[old_key], &self.source[old]);
-            if old_key == &**key || self.tablet.order.compare_rows(old_key, key).is_eq() {
+            if old_key == &**key || self.tablet.order().compare_rows(old_key, key).is_eq() {
                 let (old, new) = (RowView::trusted(old), RowView::trusted(row));
                 let schema = &self.schema;
                 self.draft.row_with(key, |out| mutation::row::merge(schema, old, new, out));
@@ -401,7 +401,7 @@ impl Update {
     fn change(&mut self, position: &ClusteringPosition, tombstone: Tombstone) {
         let Some(partition) = &mut self.partition else { return };
         if partition.from.is_some() {
-            partition.close_up_to(&self.tablet.order, position, &mut self.draft);
+            partition.close_up_to(&self.tablet.order(), position, &mut self.draft);
         }
         partition.open = tombstone;
         partition.open_from = position.clone();

@@ -15,15 +15,14 @@
 use super::layout::multi_header;
 use super::layout::{ENTRY_HEADER, FRAGMENT_HEADER, FragmentHead, MULTI_HEADER, entry_header};
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
-use super::writer::{Appended, Commitlog, Refusal, SEGMENT_BYTES_MIN, group_bytes};
+use super::writer::{
+    Appended, Commitlog, Refusal, SEGMENT_BYTES_MIN, WHOLE_BYTES_MAX, group_bytes,
+};
 use crate::error::WriteError;
 use model::TableId;
 use runtime::sync::Permit;
 use runtime::task::yield_if_needed;
 use runtime::time::{Instant, timeout};
-
-/// Items up to this size are logged whole, if half a segment takes them.
-pub(super) const WHOLE_BYTES_MAX: usize = 128 << 10;
 
 /// The smallest log has room for some data in a piece.
 const _: () = assert!(FRAGMENT_HEADER < SEGMENT_BYTES_MIN / 2 && FRAGMENT_HEADER < WHOLE_BYTES_MAX);

@@ -17,7 +17,6 @@
 
 use super::LogStats;
 use super::layout::{BLOCK, ChunkBuffer, ENTRY_HEADER, MULTI_HEADER, Terminate};
-use super::pieces::WHOLE_BYTES_MAX;
 use super::position::{HeldEntries, ReplayPosition, SegmentId};
 use crate::config::{Planted, SyncMode};
 use crate::error::WriteError;
@@ -43,6 +42,8 @@ const CHUNK_BYTES_MAX: usize = 1 << 20;
 const FAILURES_MAX: usize = 1024;
 /// A chunk is written before appends have to wait for it, and takes what is logged whole.
 const _: () = assert!(CHUNK_BYTES_WRITTEN < CHUNK_BYTES_MAX && WHOLE_BYTES_MAX < CHUNK_BYTES_MAX);
+/// Items up to this size are logged whole, if half a segment takes them; others in pieces.
+pub(super) const WHOLE_BYTES_MAX: usize = 128 << 10;
 /// The smallest segment.
 pub(crate) const SEGMENT_BYTES_MIN: usize = 16 * BLOCK;
 

@@ -100,7 +100,7 @@ impl Shard {
         if let Some(cache) = table.cache_of(tablet, Through::Cache)
             && cache.knows(key)
         {
-            add("row-cache".to_owned(), Place::Cache(cache.clone(), tablet.order.clone()));
+            add("row-cache".to_owned(), Place::Cache(cache.clone(), tablet.order.borrow().clone()));
         }
         for one in tablet.sstables.borrow().iter().filter(|one| one.may_contain(&lookup)) {
             let path = one.descriptor().path(one.dir(), Component::Data);

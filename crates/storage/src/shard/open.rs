@@ -17,7 +17,7 @@ use reader::ReadError;
 use runtime::io::fs;
 use runtime::task::join_all;
 use sstable::store::name::{Parsed, parse_file_name, refusal};
-use sstable::store::{self, Component, State};
+use sstable::store::{self, Component, Listing, State};
 use sstable::{Descriptor, Table as SsTable};
 use std::rc::Rc;
 use stdx::HashSet;
@@ -29,6 +29,17 @@ const OPENING_MAX: usize = 16;
 pub(crate) enum Opened {
     Good(Rc<SsTable>),
     Bad(Descriptor, ReadError),
+}
+
+/// The first file that is of no SSTable that can be opened here.
+fn unreadable(table: &Table, listing: &Listing) -> Option<Broken> {
+    let name = listing.unreadable.first()?;
+    let file = table.dir.join(name).display().to_string();
+    let what = match parse_file_name(name) {
+        Parsed::OtherVersion(version) => refusal(version),
+        _ => "a file that cannot be read".to_string(),
+    };
+    Some(Broken { descriptor: None, file, what, at: 0 })
 }
 
 impl Shard {
@@ -64,15 +75,7 @@ impl Shard {
             0 => store::clean_up(&table.dir).await?,
             _ => store::list(&table.dir).await?,
         };
-        if let Some(name) = listing.unreadable.first() {
-            let file = table.dir.join(name).display().to_string();
-            let what = match parse_file_name(name) {
-                Parsed::OtherVersion(version) => refusal(version),
-                _ => "a file that cannot be read".to_string(),
-            };
-            let broken = Broken { descriptor: None, file, what, at: 0 };
-            table.broken.borrow_mut().push(broken);
-        }
+        table.broken.borrow_mut().extend(unreadable(&table, &listing));
         for found in listing.tables.iter().filter(|found| found.state == State::NoToc) {
             let name = found.descriptor.file_name(Component::Data);
             tracing::warn!("{name} in {} has no TOC.txt: not opened", table.dir.display());
@@ -112,6 +115,9 @@ impl Shard {
 impl Shard {
     pub(crate) fn alter_table(&self, schema: Rc<TableSchema>) {
         let Some(table) = self.table(schema.id) else { return };
+        if table.schema().order != schema.order {
+            self.seal_all(&table);
+        }
         table.set_schema(schema.clone());
         self.set_watch(&table);
         // Another strategy may want other files.

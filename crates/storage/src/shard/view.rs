@@ -60,7 +60,7 @@ impl View {
         };
         View {
             schema: schema.clone(),
-            order: tablet.order.clone(),
+            order: tablet.order.borrow().clone(),
             memtables: tablet.memtables().collect(),
             cache: cache.map(CacheView::of),
             sstables,

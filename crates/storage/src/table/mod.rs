@@ -11,7 +11,9 @@
 //!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are
 //!    apart.
 //!  - *one-share*: of a ring without tablets a shard has one part, and no tablet beside it.
-//!  - *one-order*: the clustering order of a table never changes; all that it holds lies in it.
+//!  - *one-order*: all that a table holds lies in the clustering order of its schema. A new order, of
+//!    a user type with another field, has the rows that are there where the old one has them: none
+//!    has the field. Those of the old one are sealed and not cached when the first with it comes.
 //!  - *sealed-oldest-first*: sealed memtables stand in the order in which they were sealed.
 //!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
 //!    column of that name was added again. SSTables may have such cells; readers skip them.
@@ -61,7 +63,7 @@ pub(crate) struct Broken {
 pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) schema: RefCell<Rc<TableSchema>>,
-    order: Rc<ClusteringOrder>,
+    order: RefCell<Rc<ClusteringOrder>>,
     /// Whether its options let it have a row cache.
     cached: Cell<bool>,
     /// Whether it has columns that were dropped and added again (*drops-hold*).
@@ -147,7 +149,7 @@ pub(crate) struct Tablet {
     pub(crate) sstables: RefCell<Rc<Vec<Rc<sstable::Table>>>>,
     /// What they record as large.
     pub(crate) known: RefCell<Known>,
-    pub(crate) order: Rc<ClusteringOrder>,
+    pub(crate) order: RefCell<Rc<ClusteringOrder>>,
     /// What is cached of the SSTables; `None`: the node has no row cache.
     pub(crate) cache: Option<Rc<TabletCache>>,
     /// Held by a flush that merges its memtable into the cache.
@@ -196,7 +198,7 @@ impl Table {
             cached: Cell::new(is_cached(&schema)),
             has_drops: Cell::new(!drop_times(&schema).is_empty()),
             schema: RefCell::new(schema),
-            order,
+            order: RefCell::new(order),
             map,
             log,
             tablets,
@@ -233,15 +235,30 @@ impl Table {
     }
 
     /// Sets another version of the schema. What is cached is forgotten where rows may look
-    /// different now, or are not to be cached any more.
+    /// different now, or are not to be cached any more. No memtable may have a row while the order
+    /// changes.
     pub(crate) fn set_schema(&self, schema: Rc<TableSchema>) {
         assert!(self.id == schema.id, "the schema of another table: {}", schema.name);
-        assert!(*self.order == schema.order, "one-order: rows of {} lie otherwise", schema.name);
         let old = self.schema.replace(schema.clone());
         self.cached.set(is_cached(&schema));
         self.has_drops.set(!drop_times(&schema).is_empty());
-        if old.columns != schema.columns || !self.is_cached() {
+        if old.order != schema.order {
+            self.set_order(&Rc::new(schema.order.clone()));
+        } else if old.columns != schema.columns || !self.is_cached() {
             self.tablets.iter().for_each(|tablet| tablet.forget_cached());
+        }
+    }
+
+    fn set_order(&self, order: &Rc<ClusteringOrder>) {
+        self.order.replace(order.clone());
+        for tablet in &self.tablets {
+            let fresh = Rc::new(Memtable::counted(order.clone(), self.dirty.clone()));
+            let before = tablet.active.replace(fresh);
+            assert!(before.is_empty(), "one-order: rows of {} lie in another", self.name());
+            tablet.order.replace(order.clone());
+            if let Some(cache) = &tablet.cache {
+                cache.set_order(order);
+            }
         }
     }
 
@@ -298,7 +315,7 @@ impl Table {
         if tablet.active.borrow().is_empty() {
             return None;
         }
-        let fresh = Rc::new(Memtable::counted(self.order.clone(), self.dirty.clone()));
+        let fresh = Rc::new(Memtable::counted(self.order.borrow().clone(), self.dirty.clone()));
         let full = tablet.active.replace(fresh);
         debug_assert!(!tablet.is_sealed(&full), "sealed-oldest-first: it is there");
         full.seal();
@@ -383,7 +400,7 @@ impl Tablet {
         assert!(range.0 <= range.1, "a tablet after {:?} to {:?}", range.0, range.1);
         assert!(active.is_empty(), "a tablet begins without writes");
         Tablet {
-            order: order.clone(),
+            order: RefCell::new(order.clone()),
             cache,
             updating: Semaphore::new(1, usize::MAX),
             compacting: Semaphore::new(1, usize::MAX),

@@ -72,7 +72,7 @@ fn a_row_of_a_whole_partition_is_read_without_an_allocation() {
     let before = memory::counts();
     for _ in 0..100 {
         let found = tablet.with_whole(&present, |whole| {
-            black_box(whole.run.find(tablet.order(), &wanted)).is_some()
+            black_box(whole.run.find(&tablet.order(), &wanted)).is_some()
         });
         assert_eq!(found, Some(true));
         assert!(tablet.with_whole(&absent, |_| ()).is_none());
