@@ -11,9 +11,10 @@
 //!  - *tablets-in-order*: a table's tablets of a shard ascend, by index and by range, and are
 //!    apart.
 //!  - *one-share*: of a ring without tablets a shard has one part, and no tablet beside it.
-//!  - *one-order*: all that a table holds lies in the clustering order of its schema. A new order, of
-//!    a user type with another field, has the rows that are there where the old one has them: none
-//!    has the field. Those of the old one are sealed and not cached when the first with it comes.
+//!  - *one-order*: all that a table holds lies in the clustering order of its schema. A new order,
+//!    of a user type with another field, has the rows that are there where the old one has them:
+//!    none has the field. Those of the old one are sealed, and not cached, when the first with it
+//!    comes.
 //!  - *sealed-oldest-first*: sealed memtables stand in the order in which they were sealed.
 //!  - *drops-hold*: no memtable has a cell that is older than the drop of its column, where a
 //!    column of that name was added again. SSTables may have such cells; readers skip them.
