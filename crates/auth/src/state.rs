@@ -116,6 +116,15 @@ impl State {
         self.generation
     }
 
+    /// Whether another state says the same, after whatever changes.
+    pub fn says_the_same(&self, other: &State) -> bool {
+        let grants = self.grants == other.grants && self.levels == other.levels;
+        let same = grants && self.roles == other.roles && self.members == other.members;
+        let both_ways = self.granted_on == other.granted_on && self.attached == other.attached;
+        debug_assert!(!same || both_ways, "both-ways: two indices of one state");
+        same
+    }
+
     /// Takes the place of another state, whose answers no longer hold.
     pub fn replacing(mut self, before: &State) -> State {
         self.generation = self.generation.max(before.generation) + 1;

@@ -43,6 +43,12 @@ pub fn read_all(schema: &TableSchema, now: i64) -> ReadCommand {
     }
 }
 
+/// A read of all live rows of one partition of a table, as of `now` in seconds.
+pub fn read_partition(schema: &TableSchema, key: &[u8], now: i64) -> ReadCommand {
+    let partitions = Partitions::Key(key.to_vec());
+    ReadCommand { partitions, ..read_all(schema, now) }
+}
+
 /// Makes `command` go on after `page`; false when nothing is left.
 pub fn advance(command: &mut ReadCommand, page: &Page) -> bool {
     let Some(resume) = &page.resume else { return false };
@@ -55,7 +61,7 @@ pub fn advance(command: &mut ReadCommand, page: &Page) -> bool {
     true
 }
 
-/// Appends the rows of a page of `command`, a [`read_all`] of `schema`.
+/// Appends the rows of a page of `command`, a [`read_all`] or [`read_partition`] of `schema`.
 pub fn decode(
     schema: &TableSchema,
     command: &ReadCommand,

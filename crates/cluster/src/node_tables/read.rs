@@ -2,6 +2,8 @@
 
 use catalog::rows::{Row, page};
 use catalog::system_tables::{self, Home};
+use model::TableSchema;
+use mutation::page::ReadCommand;
 use std::fmt;
 use storage::Storage;
 
@@ -32,9 +34,26 @@ pub(crate) async fn read_table(
     keyspace: &str,
     name: &str,
 ) -> Result<Vec<Row>, ReadFailed> {
+    read(storage, (keyspace, name), page::read_all).await
+}
+
+/// The rows of one of its partitions.
+pub(crate) async fn read_partition(
+    storage: &Storage,
+    table: (&str, &str),
+    key: &[u8],
+) -> Result<Vec<Row>, ReadFailed> {
+    read(storage, table, |table, now| page::read_partition(table, key, now)).await
+}
+
+async fn read(
+    storage: &Storage,
+    (keyspace, name): (&str, &str),
+    command: impl FnOnce(&TableSchema, i64) -> ReadCommand,
+) -> Result<Vec<Row>, ReadFailed> {
     let table = system_tables::table(keyspace, name);
     let now = runtime::time::wall_micros().div_euclid(1_000_000);
-    let mut command = page::read_all(&table, now);
+    let mut command = command(&table, now);
     command.bytes_max = command.bytes_max.min(PAGE_BYTES);
     let home = system_tables::home(table.id);
     assert!(home.is_some_and(|home| home != Home::Virtual), "{keyspace}.{name} is computed");
