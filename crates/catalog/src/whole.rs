@@ -15,13 +15,19 @@ impl<L: Local> Catalog<L> {
     /// All that makes this snapshot durable, with the timestamp `at` and the one before, and facts
     /// by name. `host_id`: the node that has all tablets.
     pub fn rows(&self, host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
+        assert!(0 < at, "in-place-of: rows of {at} come after nothing");
         let names = self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name));
-        let nothing = self.schema.without(names, self.schema.version);
+        let nothing = self.schema.without(names, Uuid::nil());
         let complete = self.schema.changes_since(&nothing);
         let mut writer = Writer::new(&*self.schema, host_id);
         complete.changes.iter().for_each(|change| writer.change(change, &complete.tablets, at));
         let mut rows = writer.finish();
-        rows.append(&mut access_tables::mutations(&self.schema, &self.access.changes(), at));
+        let access = self.access.changes();
+        debug_assert!(
+            auth::State::of(access.clone()).says_the_same(&self.access),
+            "in-place-of: roles or grants are lost"
+        );
+        rows.append(&mut access_tables::mutations(&self.schema, &access, at));
         rows.extend(facts::version(&self.schema, self.schema.version, at));
         let changed_at = (facts::ACCESS_CHANGED_AT, &*at.to_string());
         for (name, value) in facts.iter().copied().chain([changed_at]) {
@@ -36,6 +42,7 @@ impl<L: Local> Catalog<L> {
         let mut writer = Writer::new(&*self.schema, host_id);
         for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {
             let dropped = SchemaChange::DropKeyspace(name.clone());
+            debug_assert!(self.schema.keyspace(name).is_some(), "in-place-of: {name} is not there");
             writer.change(&dropped, &Tablets::default(), at);
         }
         let mut rows = writer.finish();

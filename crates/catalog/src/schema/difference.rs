@@ -34,6 +34,11 @@ impl<L: Local> Schema<L> {
             }
             push_functions(old.map(|old| &**old), new, &mut complete.changes);
         }
+        debug_assert!(
+            self.version != before.version || complete.changes.is_empty(),
+            "versions-differ: two schemas of {}",
+            self.version
+        );
         complete
     }
 }

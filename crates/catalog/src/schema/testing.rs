@@ -71,17 +71,7 @@ pub fn change<L>(
         language: "lua".into(),
         body: format!("return {variant}"),
     };
-    let aggregate = || UserAggregate {
-        keyspace: space.into(),
-        name: thing.into(),
-        arguments: vec![ty.clone()],
-        state_function: "f".into(),
-        state_type: takes.clone(),
-        reduce_function: None,
-        final_function: None,
-        initial: Some(variant.to_string()),
-        returns: takes.clone(),
-    };
+    let aggregate = || total((space, thing), ty.clone(), takes.clone(), variant);
     Some(match kind {
         0 | 1 => {
             let mut made = keyspace(space, Some(u32::from(variant) + 1));
@@ -131,4 +121,18 @@ fn altered(mut present: TableSchema, variant: u8, id: u128) -> Option<TableSchem
         return Some(present);
     }
     present.edit().regular(&format!("c{id}"), Type::Int).build().ok()
+}
+
+fn total((space, name): (&str, &str), ty: Type, state: Type, variant: u8) -> UserAggregate {
+    UserAggregate {
+        keyspace: space.into(),
+        name: name.into(),
+        arguments: vec![ty],
+        state_function: "f".into(),
+        state_type: state.clone(),
+        reduce_function: None,
+        final_function: None,
+        initial: Some(variant.to_string()),
+        returns: state,
+    }
 }
