@@ -16,6 +16,7 @@
 //!   [`statements`], [`traffic`] (counters).
 //! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows).
+//! * [`group0`]: what the consensus of all nodes stands on here.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
@@ -25,6 +26,7 @@
 pub mod access;
 pub mod boot;
 pub mod event;
+pub mod group0;
 pub mod node;
 pub mod rates;
 pub mod records;

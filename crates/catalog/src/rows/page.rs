@@ -43,6 +43,13 @@ pub fn read_all(schema: &TableSchema, now: i64) -> ReadCommand {
     }
 }
 
+/// The same of the partition of that key.
+pub fn read_partition(schema: &TableSchema, key: &[u8], now: i64) -> ReadCommand {
+    let bound = |after| RingBound { token: Token::of(key), key: Some(key.to_vec()), after };
+    let partitions = Partitions::Range { start: bound(false), end: bound(true) };
+    ReadCommand { partitions, ..read_all(schema, now) }
+}
+
 /// Makes `command` go on after `page`; false when nothing is left.
 pub fn advance(command: &mut ReadCommand, page: &Page) -> bool {
     let Some(resume) = &page.resume else { return false };
@@ -55,7 +62,7 @@ pub fn advance(command: &mut ReadCommand, page: &Page) -> bool {
     true
 }
 
-/// Appends the rows of a page of `command`, a [`read_all`] of `schema`.
+/// Appends the rows of a page of `command`, a [`read_all`] or [`read_partition`] of `schema`.
 pub fn decode(
     schema: &TableSchema,
     command: &ReadCommand,

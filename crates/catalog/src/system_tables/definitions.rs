@@ -99,9 +99,9 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          replicas frozen<list<frozen<tuple<uuid,int>>>>; session uuid; \
          sstables_repaired_at bigint; stage text; transition text",
     ),
-    // The log of the group of all nodes. Ours are `kind` (a command, or a change of members), `origin`
-    // (who proposed it), `changed_at` (the timestamp of the latest change: the next is later,
-    // whatever the clock says) and `last_idx` (where the entries end: so their loss is seen).
+    // The log of the group of all nodes. Ours are `kind` (a command, or a change of members),
+    // `origin` (who proposed it), `changed_at` (the timestamp of the latest change: the next is
+    // later, whatever the clock says) and `last_idx` (where the entries end: a loss is seen by it).
     raft(
         "raft",
         "group_id timeuuid p; index bigint c; commit_idx bigint s; snapshot_id uuid s; \

@@ -6,4 +6,4 @@ pub(crate) mod compaction_history;
 pub(crate) mod local;
 mod read;
 
-pub(crate) use read::{ReadFailed, read_table};
+pub(crate) use read::{ReadFailed, read_partition, read_table};

@@ -2,6 +2,8 @@
 
 use catalog::rows::{Row, page};
 use catalog::system_tables::{self, Home};
+use model::TableSchema;
+use mutation::page::ReadCommand;
 use std::fmt;
 use storage::Storage;
 
@@ -33,8 +35,30 @@ pub(crate) async fn read_table(
     name: &str,
 ) -> Result<Vec<Row>, ReadFailed> {
     let table = system_tables::table(keyspace, name);
-    let now = runtime::time::wall_micros().div_euclid(1_000_000);
-    let mut command = page::read_all(&table, now);
+    read(storage, &table, page::read_all(&table, now())).await
+}
+
+/// The rows of one partition of a system table of this shard.
+pub(crate) async fn read_partition(
+    storage: &Storage,
+    keyspace: &str,
+    name: &str,
+    key: &[u8],
+) -> Result<Vec<Row>, ReadFailed> {
+    let table = system_tables::table(keyspace, name);
+    read(storage, &table, page::read_partition(&table, key, now())).await
+}
+
+fn now() -> i64 {
+    runtime::time::wall_micros().div_euclid(1_000_000)
+}
+
+async fn read(
+    storage: &Storage,
+    table: &TableSchema,
+    mut command: ReadCommand,
+) -> Result<Vec<Row>, ReadFailed> {
+    let TableSchema { keyspace, name, .. } = table;
     command.bytes_max = command.bytes_max.min(PAGE_BYTES);
     let home = system_tables::home(table.id);
     assert!(home.is_some_and(|home| home != Home::Virtual), "{keyspace}.{name} is computed");
@@ -44,7 +68,7 @@ pub(crate) async fn read_table(
         let page = storage.read(&command).await;
         let page =
             page.map_err(|error| ReadFailed { what: format!("{keyspace}.{name}: {error:?}") })?;
-        let decoded = page::decode(&table, &command, &page, &mut found);
+        let decoded = page::decode(table, &command, &page, &mut found);
         decoded.map_err(|damaged| ReadFailed { what: damaged.to_string() })?;
         if !page::advance(&mut command, &page) {
             return Ok(found);
