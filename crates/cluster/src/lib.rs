@@ -17,6 +17,7 @@
 //! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
+//! * [`group0`]: what the consensus of all nodes stands on here.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
@@ -26,6 +27,7 @@
 pub mod access;
 pub mod boot;
 pub mod event;
+pub mod group0;
 pub mod node;
 pub mod rates;
 pub mod records;

@@ -12,7 +12,7 @@ use model::value::collection::{write_collection, write_map};
 use model::{ColumnId, ColumnKind, TableSchema};
 use mutation::cell::CellState;
 use mutation::collection::CollectionWriter;
-use mutation::range::RangeTombstone;
+use mutation::range::{ClusteringPosition, RangeTombstone};
 use mutation::{Cell, ClusteringRange, FrozenMutation, Marker, MutationBuilder};
 use mutation::{RowBuilder, Tombstone};
 use stdx::Bytes;
@@ -92,6 +92,23 @@ impl<'s> PartitionWriter<'s> {
             return;
         }
         let range = ClusteringRange::of_prefix(Bytes::from(prefix(clustering)));
+        self.builder.delete_range(RangeTombstone { range, tombstone });
+    }
+
+    /// Deletes the rows from the one with these clustering components to the one with those, both
+    /// of them too; without components: from the first, to the last. Static columns stay.
+    pub fn delete_between(&mut self, first: Option<&[&[u8]]>, last: Option<&[&[u8]]>) {
+        [first, last].into_iter().flatten().for_each(|key| self.check_row_key(key));
+        let place = |key: &[&[u8]]| Bytes::from(prefix(key));
+        let first = first.map(|key| ClusteringPosition::before(place(key)));
+        let last = last.map(|key| ClusteringPosition::after(place(key)));
+        let range = ClusteringRange {
+            start: first.unwrap_or_else(ClusteringPosition::start),
+            end: last.unwrap_or_else(ClusteringPosition::end),
+        };
+        let (tombstone, order) = (self.tombstone(), &self.schema.order);
+        assert!(tombstone.timestamp < self.timestamp, "spared: {}", tombstone.timestamp);
+        debug_assert!(!range.is_empty(order), "a deletion of nothing in {}", self.schema.name);
         self.builder.delete_range(RangeTombstone { range, tombstone });
     }
 

@@ -11,26 +11,64 @@
 
 use super::{Definition, Home};
 
+/// For how long deletions are kept, where nothing else is said.
+const WEEK_SECS: i32 = 604_800;
+
 const fn schema(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system_schema", name, home: Home::SchemaLog, columns }
+    Definition {
+        keyspace: "system_schema",
+        name,
+        home: Home::SchemaLog,
+        gc_grace_secs: WEEK_SECS,
+        columns,
+    }
 }
 const fn core(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system", name, home: Home::SchemaLog, columns }
+    Definition {
+        keyspace: "system",
+        name,
+        home: Home::SchemaLog,
+        gc_grace_secs: WEEK_SECS,
+        columns,
+    }
+}
+/// What is written and deleted all the time, and has no other replica: a deletion that covers
+/// nothing any more is of no use.
+const fn raft(name: &'static str, columns: &'static str) -> Definition {
+    Definition { gc_grace_secs: 0, ..core(name, columns) }
 }
 const fn stored(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system", name, home: Home::DataLog, columns }
+    Definition { keyspace: "system", name, home: Home::DataLog, gc_grace_secs: WEEK_SECS, columns }
 }
 const fn computed(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system", name, home: Home::Virtual, columns }
+    Definition { keyspace: "system", name, home: Home::Virtual, gc_grace_secs: WEEK_SECS, columns }
 }
 const fn traces(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system_traces", name, home: Home::DataLog, columns }
+    Definition {
+        keyspace: "system_traces",
+        name,
+        home: Home::DataLog,
+        gc_grace_secs: WEEK_SECS,
+        columns,
+    }
 }
 const fn distributed(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system_distributed", name, home: Home::Virtual, columns }
+    Definition {
+        keyspace: "system_distributed",
+        name,
+        home: Home::Virtual,
+        gc_grace_secs: WEEK_SECS,
+        columns,
+    }
 }
 const fn virtual_schema(name: &'static str, columns: &'static str) -> Definition {
-    Definition { keyspace: "system_virtual_schema", name, home: Home::Virtual, columns }
+    Definition {
+        keyspace: "system_virtual_schema",
+        name,
+        home: Home::Virtual,
+        gc_grace_secs: WEEK_SECS,
+        columns,
+    }
 }
 
 /// Every user type of the system: keyspace, name, and fields as the columns of tables.
@@ -60,6 +98,29 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          repair_task_info frozen<map<text,text>>; repair_time timestamp; \
          replicas frozen<list<frozen<tuple<uuid,int>>>>; session uuid; \
          sstables_repaired_at bigint; stage text; transition text",
+    ),
+    // The log of the group of all nodes. Ours are `kind` (a command, or a change of members),
+    // `origin` (who proposed it), `changed_at` (the timestamp of the latest change: the next is
+    // later, whatever the clock says) and `last_idx` (where the entries end: a loss is seen by it).
+    raft(
+        "raft",
+        "group_id timeuuid p; index bigint c; commit_idx bigint s; snapshot_id uuid s; \
+         vote uuid s; vote_term bigint s; data blob; term bigint; changed_at bigint s; \
+         last_idx bigint s; kind text; origin blob",
+    ),
+    // Ours are `auto_leave` (of members that change: whether their leader ends it by itself) and
+    // `staged` (a snapshot that the node is about to take over, as bytes: it has no rows of its own
+    // beside those of the one in force).
+    raft(
+        "raft_snapshots",
+        "group_id timeuuid p; idx bigint; snapshot_id uuid; term bigint; auto_leave boolean; \
+         staged blob",
+    ),
+    // Ours is `becomes_learner` (of one of the previous voters).
+    raft(
+        "raft_snapshot_config",
+        "group_id timeuuid p; disposition text c; server_id uuid c; can_vote boolean; \
+         becomes_learner boolean",
     ),
     // Batches of several shards: in the log that is always synced, and before the data log.
     core("batchlog", "id uuid p; data blob; version int; written_at timestamp"),

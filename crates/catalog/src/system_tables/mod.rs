@@ -35,6 +35,8 @@ struct Definition {
     keyspace: &'static str,
     name: &'static str,
     home: Home,
+    /// For how many seconds its deletions are kept at least.
+    gc_grace_secs: i32,
     columns: &'static str,
 }
 
@@ -119,6 +121,7 @@ pub fn digest() -> String {
             digest.update(part);
             digest.update([0]);
         }
+        digest.update(definition.gc_grace_secs.to_be_bytes());
     }
     uuid_v3(digest.finalize().into()).to_string()
 }
@@ -188,7 +191,7 @@ fn build(definition: &Definition) -> TableSchema {
         static_count: 0,
         next_column_id,
         dropped: Vec::new(),
-        options: options(),
+        options: options(definition.gc_grace_secs),
         compact_storage: false,
         order: ClusteringOrder { columns: Vec::new() },
         index: Default::default(),
@@ -221,11 +224,12 @@ pub fn arrange(mut table: TableSchema) -> TableSchema {
     table
 }
 
-/// The options of every system table.
-fn options() -> TableOptions {
+/// The options of a system table.
+fn options(gc_grace_seconds: i32) -> TableOptions {
+    assert!(0 <= gc_grace_seconds, "a deletion is kept for {gc_grace_seconds} seconds");
     TableOptions {
         comment: String::new(),
-        gc_grace_seconds: 604_800,
+        gc_grace_seconds,
         bloom_filter_fp_chance: 0.01,
         default_time_to_live: 0,
         compaction: pairs(&[("class", "SizeTieredCompactionStrategy")]),
@@ -288,5 +292,12 @@ mod tests {
         assert!(statics.is_sorted() && statics.contains(&"tablet_count"));
         assert_eq!(table.regulars()[0].position, 0);
         assert!(super::table("system", "group0_history").clustering()[0].reversed);
+    }
+
+    #[test]
+    fn deletions_of_the_log_of_the_group_need_not_be_kept() {
+        let grace = |name| table("system", name).options.gc_grace_seconds;
+        let of_raft = ["raft", "raft_snapshots", "raft_snapshot_config"].map(grace);
+        assert_eq!((of_raft, grace("local")), ([0; 3], 604_800));
     }
 }

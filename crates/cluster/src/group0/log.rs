@@ -1,0 +1,177 @@
+//! The durable log of group 0: what this node has promised, in its own system tables.
+//!
+//! Lives on: shard 0, whose schema log the tables are in. Knows no peer and no command.
+//!
+//! A change is one entry of the schema log, so a crash leaves all of it or nothing, and it is
+//! answered when that entry is on the disk. What it is as rows, and how deletions never cover what
+//! comes after them: `rows`, whose invariants hold here too.
+//!
+//! Invariants
+//!  - *one-entry*: all rows of a change are one entry of the schema log (*all-or-nothing*,
+//!    *durable-on-return*).
+//!  - *one-at-a-time*: a change is written when the one before is known to be there. After one that
+//!    failed, or that nobody waited for, nothing is written before the log is loaded again.
+//!  - *loaded-is-durable*: what a load tells survives every crash.
+//!  - *a-step-fits*: all that a step of the group may write fits one entry.
+//!
+//! The largest entry of the schema log is a segment of it. A change above that is not written, and
+//! the group stops on this node: so commands are bounded, see [`command_bytes_max`].
+
+use super::rows::{self, CONFIG, Found, Known, RAFT, SNAPSHOTS, Tables};
+use crate::node_tables::read_partition;
+use consensus::traits::{Change, Loaded};
+use consensus::{Failed, Local, Log};
+use model::Uuid;
+use mutation::FrozenMutation;
+use runtime::time::Instant;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use storage::{Storage, WriteError};
+
+/// How long a change waits for memory, room in the log or on the disk, before the group stops.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long it waits before it is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How many times the largest command a change may have. A group's log takes commands up to three
+/// times that size, and a follower may get as much again in one step; the rest is for what entries
+/// have besides their bytes.
+const CHANGE_COMMANDS: usize = 8;
+/// The size of the log of a group, in its largest commands (`consensus::Options::new`).
+const LOG_COMMANDS: usize = 3;
+const _: () = assert!(2 * LOG_COMMANDS < CHANGE_COMMANDS, "a-step-fits");
+
+/// The largest command of a group whose log is in segments of so many bytes.
+pub const fn command_bytes_max(segment_bytes: usize) -> usize {
+    segment_bytes / CHANGE_COMMANDS
+}
+
+/// A mistake that tests want to see caught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code, reason = "tests alone plant mistakes"))]
+pub(crate) enum Planted {
+    /// Timestamps are what the clock says.
+    TrustsClock,
+    /// The rows of the first table are an entry of their own.
+    WritesTwice,
+}
+
+/// The log of a group on this node.
+pub struct GroupLog {
+    storage: Rc<Storage>,
+    group: Uuid,
+    tables: Tables,
+    /// `None`: it has to be loaded first (*one-at-a-time*).
+    known: RefCell<Option<Known>>,
+    planted: Option<Planted>,
+}
+
+impl GroupLog {
+    /// Of the group of that id, on the storage of shard 0 whose schema log was replayed.
+    pub fn new(storage: Rc<Storage>, group: Uuid) -> GroupLog {
+        assert!(runtime::shard_id() == 0, "one-entry: the schema log is of shard 0");
+        assert!(!group.is_nil(), "one-cut: a group without an id");
+        GroupLog { storage, group, tables: Tables::new(), known: RefCell::new(None), planted: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_mistake(self, planted: Option<Planted>) -> GroupLog {
+        GroupLog { planted, ..self }
+    }
+
+    async fn read(&self) -> Result<Loaded, Failed> {
+        self.known.borrow_mut().take();
+        let mut tables = [RAFT, SNAPSHOTS, CONFIG].map(|_| Vec::new());
+        for (name, rows) in [RAFT, SNAPSHOTS, CONFIG].iter().zip(&mut tables) {
+            let found =
+                read_partition(&self.storage, ("system", name), self.group.as_bytes()).await;
+            *rows = found.map_err(|error| Failed(error.to_string()))?;
+        }
+        let [raft, snapshots, config] = tables;
+        let found = Found { raft, snapshots, config };
+        let (loaded, known) = rows::read(&found).map_err(|damage| Failed(damage.to_string()))?;
+        let known = match found.raft.is_empty() {
+            true => known,
+            false => self.settle(known).await?,
+        };
+        let before = self.known.replace(Some(known));
+        assert!(before.is_none(), "one-at-a-time: a change was written during a load");
+        Ok(loaded)
+    }
+
+    /// Memtables may have writes that nobody has waited for. A later entry is on the disk only when
+    /// those before it are (*loaded-is-durable*).
+    async fn settle(&self, known: Known) -> Result<Known, Failed> {
+        let timestamp = known.next_timestamp(runtime::time::wall_micros());
+        let (rows, after) = rows::of_nothing(&self.tables, self.group, &known, timestamp);
+        self.write_rows(vec![rows.clone()], || vec![rows.clone()]).await?;
+        Ok(after)
+    }
+
+    async fn keep(&self, change: &Change) -> Result<(), Failed> {
+        let Some(known) = self.known.borrow_mut().take() else {
+            return Err(Failed(format!("system.{RAFT} is not loaded since a write of it failed")));
+        };
+        let clock = runtime::time::wall_micros();
+        let timestamp = match self.planted {
+            Some(Planted::TrustsClock) => clock,
+            _ => known.next_timestamp(clock),
+        };
+        let known = match self.planted {
+            Some(Planted::TrustsClock) => Known { timestamp: i64::MIN, ..known },
+            _ => known,
+        };
+        let of_change = || rows::of_change(&self.tables, self.group, &known, change, timestamp);
+        let (rows, after) = of_change().map_err(Failed)?;
+        self.write_rows(rows, || of_change().map_or_else(|_| Vec::new(), |(rows, _)| rows)).await?;
+        let before = self.known.replace(Some(after));
+        assert!(before.is_none(), "one-at-a-time: {before:?} was known during a change");
+        Ok(())
+    }
+
+    /// Writes rows as one entry; the same rows, made `again`, where there is no room yet.
+    async fn write_rows(
+        &self,
+        mut rows: Vec<FrozenMutation>,
+        again: impl Fn() -> Vec<FrozenMutation>,
+    ) -> Result<(), Failed> {
+        let deadline = Instant::now() + WAIT_MAX;
+        let mut is_told = false;
+        loop {
+            assert!(!rows.is_empty(), "one-entry: a change of no rows");
+            if self.planted == Some(Planted::WritesTwice) {
+                let first = self.storage.apply(rows.remove(0)).await;
+                first.map_err(failed)?;
+            }
+            let waits = match self.storage.apply_all(rows).await {
+                Ok(()) => return Ok(()),
+                Err(error @ (WriteError::Overloaded(_) | WriteError::FullDisk(_))) => error,
+                Err(error) => return Err(failed(error)),
+            };
+            // Nothing was written.
+            if deadline <= Instant::now() {
+                return Err(failed(waits));
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::warn!(target: "raft", "system.{RAFT} waits: {waits}");
+            }
+            runtime::time::sleep(RETRY).await;
+            rows = again();
+        }
+    }
+}
+
+fn failed(error: WriteError) -> Failed {
+    Failed(format!("cannot write system.{RAFT}: {error}"))
+}
+
+impl Log for GroupLog {
+    fn load(&self) -> Local<'_, Result<Loaded, Failed>> {
+        Box::pin(self.read())
+    }
+
+    fn write<'a>(&'a self, change: &'a Change) -> Local<'a, Result<(), Failed>> {
+        Box::pin(self.keep(change))
+    }
+}

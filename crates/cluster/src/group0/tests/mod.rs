@@ -1,0 +1,5 @@
+//! The log against a naive one: as rows alone, and on a simulated machine that crashes.
+
+mod machine;
+mod naive;
+mod rows;
