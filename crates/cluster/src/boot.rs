@@ -32,6 +32,9 @@ use storage::{Log, Storage};
 /// Holds the node's host id, in the data directory.
 pub const IDENTITY_FILE: &str = "host_id";
 
+/// The time of the schema of every new node, which has nothing but the system's tables.
+const NEW_SCHEMA_AT: i64 = 1;
+
 /// What a node is started with.
 #[derive(Clone, Debug)]
 pub struct BootConfig {
@@ -242,8 +245,7 @@ struct Found {
 impl Found {
     async fn read(storage: &Storage, shards: u16) -> Result<Found, BootError> {
         let remembered = local::remembered(&read_table(storage, "system", "local").await?);
-        let fresh = time_uuid(runtime::time::wall_micros(), runtime::random_u64());
-        let version = remembered.schema_version.unwrap_or(fresh);
+        let version = remembered.schema_version.unwrap_or(time_uuid(NEW_SCHEMA_AT, 0));
         let mut schema = Schema::of_system(version, shards);
         let rows = stored::schema_rows(storage).await?;
         read::load(&mut schema, &rows, shards).map_err(at("load the schema"))?;
@@ -309,7 +311,10 @@ async fn introduce(storage: &Storage, node: &NodeInfo, found: &Found) -> Result<
     let before = time_of(schema.version).unwrap_or(0);
     assert!(before < timestamp, "later-than-all: {timestamp} after {before}");
     let mut mutations = vec![local::node(schema, node, timestamp)];
-    mutations.extend(facts::version(schema, schema.version, timestamp));
+    if found.remembered.schema_version.is_none() {
+        // At its own time: what other nodes have decided before this start is later.
+        mutations.extend(facts::version(schema, schema.version, NEW_SCHEMA_AT));
+    }
     let digest = system_tables::digest();
     if found.shown != digest {
         mutations.append(&mut show_system_tables(schema, node.host_id, timestamp));

@@ -17,9 +17,9 @@
 //! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
-//! * [`group0`]: what the consensus of all nodes stands on here.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
+//! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
 //! * [`boot`]: start and stop.

@@ -77,6 +77,20 @@ impl<L: Local> Schema<L> {
         next
     }
 
+    /// The same, where the tables that are in `before` too have the tablets that they have there.
+    pub fn with_tablets_of(mut self, before: &Schema<L>) -> Schema<L> {
+        let other = |entry: &&Rc<TableEntry<L>>| {
+            let known = before.by_id.get(&entry.schema.id);
+            known.is_some_and(|known| known.tablets != entry.tablets)
+        };
+        let moved: Vec<_> = self.by_id.values().filter(other).cloned().collect();
+        for entry in moved {
+            let tablets = before.by_id[&entry.schema.id].tablets.clone();
+            self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
+        }
+        self
+    }
+
     /// Pushes the change of a type and of all that mentions it.
     fn follow(&self, changed: UserType, out: &mut Vec<SchemaChange>) {
         let (keyspace, name) = (changed.keyspace.clone(), changed.name.clone());

@@ -256,7 +256,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "id timeuuid p; done boolean; end_time timestamp; error text; initiating_host uuid; \
          request_type text; start_time timestamp",
     ),
-    computed("group0_history", "key text p; state_id timeuuid d; description text"),
+    raft("group0_history", "key text p; state_id timeuuid d; description text"),
     computed(
         "raft_state",
         "group_id timeuuid p; disposition text c; server_id uuid c; can_vote boolean",

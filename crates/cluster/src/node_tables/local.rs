@@ -63,7 +63,8 @@ pub(crate) fn truncated(
     partition.freeze()
 }
 
-/// All that the node says of itself.
+/// All that the node says of itself. The version of the schema is no part of it: that comes with the
+/// command that makes it, whenever the node starts.
 pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
     let local = &schema.table("system", "local").expect("a system table").schema;
     let mut partition = PartitionWriter::new(local, &[LOCAL_KEY], timestamp);
@@ -86,7 +87,6 @@ pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMu
             ("rack", text(&node.rack)),
             ("release_version", text(node.release_version)),
             ("rpc_address", inet(node.rpc_address)),
-            ("schema_version", uuid(schema.version)),
             ("supported_features", text("")),
             ("tokens", Some(Value::Set(tokens))),
             ("broadcast_port", port(Some(node.listen_port))),
@@ -116,13 +116,14 @@ mod tests {
         let mut mutations = vec![node(&schema, &info, 100)];
         let expected = Remembered {
             host_id: Some(info.host_id),
-            schema_version: Some(version),
+            schema_version: None,
             generation: info.generation,
             tokens: info.tokens.clone(),
         };
         assert_eq!(remembered(&rows(local, &mutations)), expected);
         let next = Uuid::from_u128(43);
-        mutations.extend(facts::version(&schema, next, 200));
+        // Of a command that is older than this start.
+        mutations.extend(facts::version(&schema, next, 50));
         let expected = Remembered { schema_version: Some(next), ..expected };
         assert_eq!(remembered(&rows(local, &mutations)), expected);
         assert_eq!(remembered(&[]), Remembered::default());

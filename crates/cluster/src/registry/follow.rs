@@ -104,6 +104,8 @@ impl Cluster {
             let loaded = read::load(&mut schema, &rows, self.node.shards);
             loaded.map_err(|damaged| damaged.to_string())?;
         }
+        // Which shards tablets are on is this node's own affair, and settled at its start.
+        let schema = schema.with_tablets_of(&self.schema());
         let access = match touched.access {
             true => stored::access(storage).await.map_err(failed)?,
             false => self.access().state().clone(),

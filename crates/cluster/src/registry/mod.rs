@@ -222,6 +222,11 @@ impl Cluster {
         })
     }
 
+    /// The latest timestamp of the last command that is durable.
+    pub(crate) fn last_timestamp(&self) -> i64 {
+        self.durable_until.get()
+    }
+
     /// The time of the next command, later than all before.
     pub(crate) fn next_micros(&self) -> i64 {
         let (now, last) = (runtime::time::wall_micros(), self.last_timestamp.get());

@@ -2,4 +2,5 @@
 //! its module: `cargo test -p cluster --test it follow::`.
 
 mod follow;
+mod group;
 mod simulation;

@@ -1,0 +1,300 @@
+//! The machine of group 0: the catalog of this node, as the commands of the log change it.
+//!
+//! Lives on: shard 0. A command ([`once::Command`]) has a [`Payload`]: the rows that one decided who
+//! had the state before. The registry takes them over ([`Cluster::follow`]).
+//!
+//! Invariants
+//!  - *own-place*: up to which entry of the log this node's state goes is written in the entry of
+//!    the schema log that makes the state durable.
+//!  - *as-ordered*: commands take effect in the order of the log, and only on the state that they
+//!    were made from.
+//!  - *in-place-of*: a snapshot takes the place of all that the catalog had, in one entry.
+
+use super::payload::Payload;
+use crate::node_tables::{read_partition, read_table};
+use crate::registry::Cluster;
+use crate::schema::Catalog;
+use catalog::facts::{self, DRIVER_LEVEL_MADE};
+use catalog::rows::partition::PartitionWriter;
+use catalog::system_tables;
+use consensus::once::{self, History, StateId, Verdict};
+use consensus::traits::{Command, Pieces, Restore};
+use consensus::{Failed, Local, Machine};
+use mutation::FrozenMutation;
+use runtime::sync::{Permit, Semaphore};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use storage::Storage;
+
+/// The fact of the last entry that was applied, and of the state then.
+const APPLIED: &str = "nereid_group0_applied";
+/// The partition of the history of states.
+const HISTORY: &[u8] = b"history";
+/// So many states are remembered: those that somebody may wait for, and for people to look at.
+const STATES_MAX: usize = 1000;
+/// Bytes of a piece of a snapshot.
+const PIECE_BYTES: usize = 256 << 10;
+/// Changes of this node that wait for their turn at most.
+const WAITING_MAX: usize = 4096;
+const _: () = assert!(1 < STATES_MAX && 0 < PIECE_BYTES);
+
+/// The machine on this node.
+#[derive(Clone)]
+pub struct CatalogMachine(Rc<Inner>);
+
+struct Inner {
+    cluster: Rc<Cluster>,
+    place: Cell<u64>,
+    /// The states that were reached, the oldest first.
+    states: RefCell<VecDeque<StateId>>,
+    /// Whose turn it is to make a command on this node: others would only be lost.
+    turn: Semaphore,
+}
+
+impl CatalogMachine {
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.0.cluster
+    }
+
+    /// Waits for the turn to make a command.
+    pub(super) async fn turn(&self) -> Result<Permit, String> {
+        self.0.turn.acquire(1).await.map_err(|error| error.to_string())
+    }
+
+    /// As the tables of this node have it. The node has booted.
+    pub async fn load() -> Result<CatalogMachine, Failed> {
+        assert!(runtime::shard_id() == 0, "own-place: the schema log is of shard 0");
+        let storage = runtime::local::get::<Storage>();
+        let failed = |what: String| Failed(format!("cannot load the state of group 0: {what}"));
+        let found = read_table(&storage, "system", "scylla_local").await;
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        let (place, last) = match facts::find(&found, APPLIED) {
+            text if text.is_empty() => (0, StateId::default()),
+            text => parse_place(&text).ok_or_else(|| failed(format!("{APPLIED} is {text}")))?,
+        };
+        let found = read_partition(&storage, ("system", "group0_history"), HISTORY).await;
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        // The newest first.
+        let id = |row: &catalog::rows::Row| {
+            Some(StateId(<[u8; 16]>::try_from(&row.get("state_id")?[..]).ok()?))
+        };
+        let states: Option<VecDeque<StateId>> = found.iter().rev().map(id).collect();
+        let mut states = states.ok_or_else(|| failed("a state without an id".to_owned()))?;
+        // Their times may differ from their order.
+        if last != StateId::default() {
+            let at = states.iter().position(|state| *state == last);
+            let at = at.ok_or_else(|| failed(format!("state {last} is not in the history")))?;
+            states.remove(at);
+            states.push_back(last);
+        }
+        let cluster = runtime::local::get::<Cluster>();
+        let (place, states) = (Cell::new(place), RefCell::new(states));
+        let turn = Semaphore::new(1, WAITING_MAX);
+        Ok(CatalogMachine(Rc::new(Inner { cluster, place, states, turn })))
+    }
+}
+
+impl History for CatalogMachine {
+    fn last(&self) -> StateId {
+        self.0.last()
+    }
+    fn has(&self, id: StateId) -> bool {
+        self.0.states.borrow().contains(&id)
+    }
+}
+
+impl Inner {
+    fn last(&self) -> StateId {
+        self.states.borrow().back().copied().unwrap_or_default()
+    }
+
+    async fn apply(&self, commands: &[Command], applied: u64) -> Result<(), Failed> {
+        let place = self.place.get();
+        assert!(place < applied, "as-ordered: entry {applied} after {place}");
+        let mut made = Made { last: self.last(), states: Vec::new(), latest: 0, rows: Vec::new() };
+        for command in commands {
+            assert!(command.index <= applied, "as-ordered: {} beyond {applied}", command.index);
+            made.take(command).map_err(|what| {
+                Failed(format!("entry {} of group 0 cannot be applied: {what}", command.index))
+            })?;
+        }
+        self.write(made, applied).await
+    }
+
+    /// Makes states durable and shows them; `applied` is the place of the last.
+    async fn write(&self, made: Made, applied: u64) -> Result<(), Failed> {
+        let Made { states, latest, mut rows, .. } = made;
+        let kept = self.states.borrow().len();
+        let gone = (kept + states.len()).saturating_sub(STATES_MAX).min(kept);
+        let gone: Vec<StateId> = self.states.borrow().iter().take(gone).copied().collect();
+        let last = states.last().copied().unwrap_or_else(|| self.last());
+        rows.push(self.place_row(applied, last));
+        let done = match states.is_empty() {
+            true => {
+                let storage = runtime::local::get::<Storage>();
+                storage.apply_all(rows).await.map_err(|error| error.to_string())
+            }
+            false => {
+                rows.push(history_row(&states, &gone, latest));
+                let followed = self.cluster.follow(rows, latest).await;
+                followed.map(drop).map_err(|error| format!("{error:?}"))
+            }
+        };
+        done.map_err(Failed)?;
+        let mut known = self.states.borrow_mut();
+        known.drain(..gone.len());
+        known.extend(states);
+        self.place.set(applied);
+        Ok(())
+    }
+
+    /// The place, which is written at a time of its own: it only grows.
+    fn place_row(&self, applied: u64, last: StateId) -> FrozenMutation {
+        let (schema, value) = (self.cluster.schema(), format!("{applied} {last}"));
+        facts::fact(&schema, APPLIED, &value, applied as i64)
+    }
+
+    /// All that this node has, for another one.
+    async fn all(&self) -> Result<Vec<u8>, Failed> {
+        // What belongs together, in one step.
+        let (cluster, states) = (&self.cluster, self.states.borrow().clone());
+        let catalog =
+            Catalog { schema: cluster.schema(), access: cluster.access().state().clone() };
+        let at = cluster.last_timestamp();
+        let storage = runtime::local::get::<Storage>();
+        let found = read_table(&storage, "system", "scylla_local").await;
+        let found = found.map_err(|error| Failed(error.to_string()))?;
+        let made = facts::find(&found, DRIVER_LEVEL_MADE);
+        let noted: Vec<_> = [(DRIVER_LEVEL_MADE, &*made)].into();
+        let noted = &noted[..usize::from(!made.is_empty())];
+        let rows = match states.is_empty() {
+            // Nothing was decided yet.
+            true => Vec::new(),
+            false => catalog.rows(cluster.node().host_id, noted, at),
+        };
+        let mut out = (states.len() as u32).to_be_bytes().to_vec();
+        states.iter().for_each(|state| out.extend_from_slice(&state.0));
+        out.extend_from_slice(&Payload { last: at, rows }.encode());
+        Ok(out)
+    }
+
+    /// Takes the place of what this node has.
+    async fn replace(&self, bytes: &[u8], applied: u64) -> Result<(), Failed> {
+        let damaged = |what| Failed(format!("a snapshot of group 0 is damaged: {what}"));
+        let mut cursor = stdx::Cursor::new(bytes);
+        let count = cursor.u32("the states of a snapshot").map_err(damaged)?;
+        let mut states = Vec::new();
+        for _ in 0..count {
+            states.push(StateId(cursor.array("a state of a snapshot").map_err(damaged)?));
+        }
+        let payload = Payload::decode(cursor.rest()).map_err(damaged)?;
+        let place = self.place.get();
+        assert!(place < applied, "as-ordered: a snapshot of {applied} after {place}");
+        let mut made = Made { last: self.last(), states: Vec::new(), latest: 0, rows: Vec::new() };
+        if states.last().copied().unwrap_or_default() != made.last {
+            let (cluster, at) = (&self.cluster, payload.last);
+            let access = cluster.access().state().clone();
+            let own = Catalog { schema: cluster.schema(), access };
+            made.rows = own.forgotten(cluster.node().host_id, at);
+            made.rows.extend(payload.rows);
+            made.latest = at;
+            let known = self.states.borrow().clone();
+            states.retain(|state| !known.contains(state));
+            made.states = states;
+        }
+        self.write(made, applied).await
+    }
+}
+
+/// An entry and a state, of the fact [`APPLIED`].
+fn parse_place(text: &str) -> Option<(u64, StateId)> {
+    let (place, state) = text.split_once(' ')?;
+    let state = u128::from_str_radix(state, 16).ok()?;
+    Some((place.parse().ok()?, StateId(state.to_be_bytes())))
+}
+
+/// What commands came to.
+struct Made {
+    last: StateId,
+    states: Vec<StateId>,
+    /// Of the timestamps of the rows.
+    latest: i64,
+    rows: Vec<FrozenMutation>,
+}
+
+impl Made {
+    fn take(&mut self, command: &Command) -> Result<(), String> {
+        let command = once::Command::decode(&command.bytes).map_err(|what| what.to_string())?;
+        if command.judge(self.last) == Verdict::Skip {
+            return Ok(());
+        }
+        let payload = Payload::decode(&command.payload).map_err(|what| what.to_string())?;
+        if payload.last <= self.latest {
+            return Err(format!("it is of {}, after one of {}", payload.last, self.latest));
+        }
+        self.rows.extend(payload.rows);
+        (self.last, self.latest) = (command.new, payload.last);
+        self.states.push(command.new);
+        Ok(())
+    }
+}
+
+/// The rows of new states, without those that are forgotten.
+fn history_row(states: &[StateId], gone: &[StateId], at: i64) -> FrozenMutation {
+    let table = system_tables::table("system", "group0_history");
+    let mut partition = PartitionWriter::new(&table, &[HISTORY], at);
+    gone.iter().for_each(|state| partition.delete_rows(&[&state.0]));
+    states.iter().for_each(|state| partition.row(&[&state.0], Vec::new()));
+    partition.freeze()
+}
+
+impl Machine for CatalogMachine {
+    fn durable(&self) -> u64 {
+        self.0.place.get()
+    }
+    fn apply<'a>(&'a self, commands: &'a [Command], applied: u64) -> Local<'a, Result<(), Failed>> {
+        Box::pin(self.0.apply(commands, applied))
+    }
+    fn snapshot(&self) -> Local<'_, Result<Box<dyn Pieces>, Failed>> {
+        Box::pin(async move {
+            let all = self.0.all().await?;
+            Ok(Box::new(Left { all, at: 0 }) as Box<dyn Pieces>)
+        })
+    }
+    fn restore(&self) -> Local<'_, Result<Box<dyn Restore>, Failed>> {
+        let taken = Taken { machine: self.0.clone(), bytes: Vec::new() };
+        Box::pin(async move { Ok(Box::new(taken) as Box<dyn Restore>) })
+    }
+}
+
+/// A snapshot that is read.
+struct Left {
+    all: Vec<u8>,
+    at: usize,
+}
+
+impl Pieces for Left {
+    fn next(&mut self) -> Local<'_, Result<Option<Vec<u8>>, Failed>> {
+        let end = self.all.len().min(self.at + PIECE_BYTES);
+        let piece = self.all[self.at..end].to_vec();
+        self.at = end;
+        Box::pin(async move { Ok(Some(piece).filter(|piece| !piece.is_empty())) })
+    }
+}
+
+/// A snapshot that is taken over.
+struct Taken {
+    machine: Rc<Inner>,
+    bytes: Vec<u8>,
+}
+
+impl Restore for Taken {
+    fn piece(&mut self, bytes: Vec<u8>) -> Local<'_, Result<(), Failed>> {
+        self.bytes.extend_from_slice(&bytes);
+        Box::pin(async { Ok(()) })
+    }
+    fn finish(self: Box<Self>, applied: u64) -> Local<'static, Result<(), Failed>> {
+        Box::pin(async move { self.machine.replace(&self.bytes, applied).await })
+    }
+}
