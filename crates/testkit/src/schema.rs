@@ -86,6 +86,8 @@ fn draw(before: &Names, number: u64) -> (SchemaChange, Names) {
 #[derive(Debug)]
 pub struct SchemaChanges {
     known: RefCell<Register<Names>>,
+    /// Changes that were drawn: one that nobody acknowledged may have happened all the same.
+    drawn: Cell<u64>,
     /// Of the node, once it has started.
     host_id: Cell<Option<Uuid>>,
 }
@@ -94,7 +96,7 @@ impl Default for SchemaChanges {
     /// Of a node that has none yet.
     fn default() -> SchemaChanges {
         let known = RefCell::new(Register::new(Names::new()));
-        SchemaChanges { known, host_id: Cell::new(None) }
+        SchemaChanges { known, drawn: Cell::new(0), host_id: Cell::new(None) }
     }
 }
 
@@ -127,7 +129,8 @@ impl Workload for SchemaChanges {
 
     async fn work(&self) {
         loop {
-            let number = self.known.borrow().changes();
+            let number = self.drawn.get();
+            self.drawn.set(number + 1);
             let (next, after) = draw(self.known.borrow().known(), number);
             self.known.borrow_mut().attempt(after);
             change(move |_| vec![next]).await;
