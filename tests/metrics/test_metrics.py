@@ -225,11 +225,19 @@ def test_what_drivers_try_when_they_connect_is_no_error():
     """Apache's driver for Python begins with two versions of DSE, and tries older ones."""
     with Node() as node:
         for version in (66, 65, 6):
-            with socket.create_connection((node.address, 9042), timeout=10) as client:
-                client.sendall(struct.pack(">BBhBI", version, 0, 1, 5, 0))
-                answer = client.recv(4096)
-                assert answer[4] == 0 and b"unsupported protocol version" in answer
+            refused_version(node, version)
         node.connect().execute("SELECT key FROM system.local")
         assert total(node, "scylla_transport_protocol_version_refusals") == 3
         assert total(node, "scylla_transport_cql_errors") == 0, [
             sample for sample in samples(node) if "cql_errors" in sample.name]
+        # No driver has this one.
+        refused_version(node, 42)
+        assert total(node, "scylla_transport_protocol_version_refusals") == 3
+        assert total(node, "scylla_transport_cql_errors") == 1
+
+
+def refused_version(node, version):
+    with socket.create_connection((node.address, 9042), timeout=10) as client:
+        client.sendall(struct.pack(">BBhBI", version, 0, 1, 5, 0))
+        answer = client.recv(4096)
+    assert answer[4] == 0 and b"unsupported protocol version" in answer

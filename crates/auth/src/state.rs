@@ -111,9 +111,58 @@ impl State {
         state
     }
 
+    /// What makes this state of nothing.
+    pub fn changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (name, role) in &self.roles {
+            let Role { can_login, is_superuser, salted_hash, .. } = role.clone();
+            changes.push(Change::Role { name: name.clone(), can_login, is_superuser, salted_hash });
+            changes.extend(role.attributes.iter().map(|(attribute, value)| {
+                let (role, value) = (name.clone(), Some(value.clone()));
+                Change::Attribute { role, name: attribute.clone(), value }
+            }));
+        }
+        for (role, members) in &self.members {
+            changes.extend(members.iter().map(|member| {
+                let (role, member) = (role.clone(), member.clone());
+                Change::Member { role, member, is_member: true }
+            }));
+        }
+        for (role, grants) in &self.grants {
+            changes.extend(grants.iter().map(|(resource, permissions)| {
+                let (role, resource) = (role.clone(), resource.clone());
+                Change::Grants { role, resource, permissions: *permissions }
+            }));
+        }
+        changes.extend(self.levels.iter().map(|(name, level)| {
+            let (name, level) = (name.clone(), Some(level.clone()));
+            Change::Level { name, level }
+        }));
+        changes
+    }
+
+    /// What makes nothing of this state.
+    pub fn undoing(&self) -> Vec<Change> {
+        let known = self.roles.keys().chain(self.members.keys()).chain(self.grants.keys());
+        let names: BTreeSet<&String> = known.collect();
+        let mut changes: Vec<_> = names.into_iter().cloned().map(Change::Forget).collect();
+        let gone = self.levels.keys().cloned();
+        changes.extend(gone.map(|name| Change::Level { name, level: None }));
+        changes
+    }
+
     /// Rises with every change; two states of one number are the same on one shard.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether another state says the same, after whatever changes.
+    pub fn says_the_same(&self, other: &State) -> bool {
+        let grants = self.grants == other.grants && self.levels == other.levels;
+        let same = grants && self.roles == other.roles && self.members == other.members;
+        let both_ways = self.granted_on == other.granted_on && self.attached == other.attached;
+        debug_assert!(!same || both_ways, "both-ways: two indices of one state");
+        same
     }
 
     /// Takes the place of another state, whose answers no longer hold.

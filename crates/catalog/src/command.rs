@@ -69,6 +69,18 @@ impl Command {
         Command { begins_at: micros, decided_on: None, schema: None, access, facts: Vec::new() }
     }
 
+    /// What led from a snapshot of the schema to another one, whose rows are there already, until
+    /// `last`. For who has to show it.
+    pub fn between<L: Local>(before: &Schema<L>, after: &Schema<L>, last: i64) -> Command {
+        let complete = after.changes_since(before);
+        let begins_at = last - CHANGE_MICROS * complete.changes.len().max(1) as i64;
+        let differs = before.version != after.version;
+        assert!(differs || complete.changes.is_empty(), "versions-differ: two of one version");
+        let (decided_on, schema) = (Some(before.version), Some((complete, after.version)));
+        let schema = schema.filter(|_| differs);
+        Command { begins_at, decided_on, schema, access: Vec::new(), facts: Vec::new() }
+    }
+
     /// The same, and a fact.
     pub fn noting(mut self, name: &'static str, value: &str) -> Command {
         let is_new = self.facts.iter().all(|(other, _)| *other != name);

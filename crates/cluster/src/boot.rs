@@ -12,12 +12,11 @@ use crate::computed_tables;
 use crate::node::{NodeConfig, NodeInfo, Remembered};
 use crate::node_tables::{ReadFailed, local, read_table};
 use crate::registry::Cluster;
-use crate::roles;
 use crate::schema::{Catalog, Schema};
+use crate::stored;
 use crate::uuids::random_uuid;
 use catalog::TableKind;
 use catalog::facts::{self, ACCESS_CHANGED_AT, SYSTEM_TABLES_SHOWN};
-use catalog::schema_tables::stored::{self, Stored};
 use catalog::schema_tables::{read, write::Writer};
 use catalog::system_tables::{self, Home};
 use catalog::uuids::{time_of, time_uuid};
@@ -246,14 +245,11 @@ impl Found {
         let fresh = time_uuid(runtime::time::wall_micros(), runtime::random_u64());
         let version = remembered.schema_version.unwrap_or(fresh);
         let mut schema = Schema::of_system(version, shards);
-        let mut rows = Stored::default();
-        for table in stored::TABLES {
-            rows.add(table, read_table(storage, stored::keyspace_of(table), table).await?);
-        }
+        let rows = stored::schema_rows(storage).await?;
         read::load(&mut schema, &rows, shards).map_err(at("load the schema"))?;
         let facts = read_table(storage, "system", "scylla_local").await?;
         let shown = facts::find(&facts, SYSTEM_TABLES_SHOWN);
-        let access = roles::read(storage).await?;
+        let access = stored::access(storage).await?;
         let access_changed_at = facts::find(&facts, ACCESS_CHANGED_AT).parse().unwrap_or(0);
         let catalog = Catalog { schema: Rc::new(schema), access };
         Ok(Found { remembered, catalog, access_changed_at, shown })

@@ -15,7 +15,8 @@
 //! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
 //!   [`statements`], [`traffic`] (counters).
 //! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
-//! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows).
+//! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
+//!   (the catalog as these rows have it).
 //! * [`group0`]: what the consensus of all nodes stands on here.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
@@ -44,6 +45,7 @@ pub mod virtual_tables;
 mod auto_snapshots;
 mod computed_tables;
 mod node_tables;
+mod stored;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};

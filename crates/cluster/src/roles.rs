@@ -5,8 +5,9 @@
 //! schema.
 
 use crate::access::{AccessConfig, Authenticator, DEFAULT_SUPERUSER, groups, salt};
-use crate::node_tables::{ReadFailed, read_table};
+use crate::node_tables::read_table;
 use crate::registry::{ChangeError, Cluster};
+use crate::stored;
 use auth::decide::{Otherwise, RoleOptions};
 use auth::level::DRIVER;
 use auth::{Change, ServiceLevel, State};
@@ -15,7 +16,6 @@ use catalog::{Command, access_tables};
 use model::TableSchema;
 use runtime::Erased;
 use runtime::task::compute;
-use std::collections::BTreeMap;
 use storage::Storage;
 
 impl Cluster {
@@ -54,8 +54,9 @@ impl Cluster {
         Erased::new(move || async move {
             self.in_turn(|_| async move {
                 let storage = runtime::local::get::<Storage>();
-                let state =
-                    read(&storage).await.map_err(|it| ChangeError::Failed(it.to_string()))?;
+                let state = stored::access(&storage)
+                    .await
+                    .map_err(|it| ChangeError::Failed(it.to_string()))?;
                 let show = move || async move {
                     let Some(cluster) = runtime::local::try_get::<Cluster>() else {
                         return Vec::new();
@@ -188,15 +189,6 @@ async fn default_hash() -> String {
     let hash = compute(move || auth::password::hash(DEFAULT_SUPERUSER, salt)).await;
     assert!(auth::password::is_hash(&hash), "no-clear-text: the default password is no hash");
     hash
-}
-
-/// What the tables of shard 0 hold.
-pub(crate) async fn read(storage: &Storage) -> Result<State, ReadFailed> {
-    let mut rows = BTreeMap::new();
-    for table in access_tables::TABLES {
-        rows.insert(table, read_table(storage, "system", table).await?);
-    }
-    Ok(access_tables::load(&rows))
 }
 
 #[cfg(test)]

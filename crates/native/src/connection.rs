@@ -914,9 +914,10 @@ impl Connection {
     }
 
     /// Refuses the version of a message. In the first one a driver asks whether the node speaks it,
-    /// and tries an older one then: that is no error.
-    pub(crate) fn refuse_version(&self, stream: i16, text: String) -> Ended {
-        if self.version.get().is_some() {
+    /// and tries an older one then: that is no error, where it is a version that drivers have.
+    pub(crate) fn refuse_version(&self, version: u8, stream: i16) -> Ended {
+        let text = format!("Invalid or unsupported protocol version: {version}");
+        if self.version.get().is_some() || !frame::is_tried_by_drivers(version) {
             return self.protocol_error(stream, text);
         }
         self.service.count_version_refusal();

@@ -69,6 +69,12 @@ pub(crate) enum Parsed {
     NotARequest,
 }
 
+/// Whether drivers begin with that version of the protocol, though it is not spoken here: one that
+/// is too old, one that is not finished, or one of DataStax Enterprise.
+pub(crate) fn is_tried_by_drivers(version: u8) -> bool {
+    matches!(version, 1 | 2 | 6 | 65 | 66)
+}
+
 /// Reads a header. The version is judged first: older headers have another shape.
 pub(crate) fn parse_header(input: &[u8]) -> Parsed {
     let Some((&first, _)) = input.split_first() else { return Parsed::Incomplete };
@@ -142,6 +148,13 @@ mod tests {
         check(&[0x84, 0, 0, 0, 8, 0, 0, 0, 0], Parsed::NotARequest);
         let old = Parsed::UnsupportedVersion { version: 2, stream: 9 };
         check(&[2, 0, 0, 9, 5, 0, 0, 0, 0], old);
+    }
+
+    #[test]
+    fn versions_of_drivers_are_told_from_mistakes() {
+        let tried: Vec<u8> = (0..=127).filter(|it| is_tried_by_drivers(*it)).collect();
+        assert_eq!(tried, [1, 2, 6, 65, 66]);
+        assert!(tried.iter().all(|it| !(VERSION_MIN..=VERSION_MAX).contains(it)));
     }
 
     #[test]

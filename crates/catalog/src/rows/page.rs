@@ -43,10 +43,9 @@ pub fn read_all(schema: &TableSchema, now: i64) -> ReadCommand {
     }
 }
 
-/// The same of the partition of that key.
+/// A read of all live rows of one partition of a table, as of `now` in seconds.
 pub fn read_partition(schema: &TableSchema, key: &[u8], now: i64) -> ReadCommand {
-    let bound = |after| RingBound { token: Token::of(key), key: Some(key.to_vec()), after };
-    let partitions = Partitions::Range { start: bound(false), end: bound(true) };
+    let partitions = Partitions::Key(key.to_vec());
     ReadCommand { partitions, ..read_all(schema, now) }
 }
 

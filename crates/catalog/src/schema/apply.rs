@@ -63,6 +63,20 @@ impl<L: Local> Schema<L> {
         next
     }
 
+    /// A snapshot without some keyspaces, to which what is stored of them is added again.
+    pub fn without<'n>(
+        &self,
+        keyspaces: impl IntoIterator<Item = &'n String>,
+        version: Uuid,
+    ) -> Schema<L> {
+        let mut next = Schema { version, ..self.clone() };
+        for name in keyspaces {
+            assert!(!Schema::<L>::is_system(name), "the system's keyspace {name} stays");
+            next.apply_one(&SchemaChange::DropKeyspace(name.clone()), &Tablets::default());
+        }
+        next
+    }
+
     /// Pushes the change of a type and of all that mentions it.
     fn follow(&self, changed: UserType, out: &mut Vec<SchemaChange>) {
         let (keyspace, name) = (changed.keyspace.clone(), changed.name.clone());

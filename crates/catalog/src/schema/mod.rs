@@ -15,11 +15,13 @@
 //!
 //! `check` asserts them.
 //!
-//! From the ground up: [`change`], [`apply`] (from one snapshot to the next), [`image`].
+//! From the ground up: [`change`], [`apply`] (from one snapshot to the next), [`image`],
+//! `difference` (from two snapshots to the changes between them).
 
 pub mod apply;
 pub mod change;
 mod check;
+mod difference;
 pub mod image;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

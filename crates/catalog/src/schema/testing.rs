@@ -1,7 +1,9 @@
 //! Schemas for tests.
 
+use super::{KeyspaceEntry, Schema, SchemaChange};
 use crate::system_tables;
-use model::{Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, Uuid};
+use model::schema::{NullInput, UserAggregate, UserFunction};
+use model::{Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid};
 
 pub fn keyspace(name: &str, initial_tablets: Option<u32>) -> Keyspace {
     Keyspace {
@@ -38,4 +40,99 @@ pub fn table(
         next_column_id: columns.len() as u32,
         ..system_tables::table("system", "local")
     })
+}
+
+/// One of 14 kinds of changes, of few names, so that many are of what is there; `id` is new.
+pub fn change<L>(
+    schema: &Schema<L>,
+    kind: u8,
+    name: u8,
+    variant: u8,
+    id: u128,
+) -> Option<SchemaChange> {
+    let (space, thing) =
+        (["a", "b"][usize::from(name & 1)], ["t", "u"][usize::from(name >> 1 & 1)]);
+    let (keyspace_name, name) = (space.to_owned(), thing.to_owned());
+    let ty = [Type::Int, Type::Text][usize::from(variant & 1)].clone();
+    let present = schema.table(space, thing).map(|it| (*it.schema).clone());
+    let user = || UserType {
+        keyspace: space.into(),
+        name: thing.into(),
+        fields: (0..=variant).map(|number| (format!("f{number}"), ty.clone())).collect(),
+    };
+    let used = schema.user_type(space, thing).map(|it| it.to_type().freeze());
+    let takes = used.unwrap_or(ty.clone());
+    let function = || UserFunction {
+        keyspace: space.into(),
+        name: thing.into(),
+        arguments: vec![("x".into(), takes.clone()), ("y".into(), ty.clone())],
+        returns: takes.clone(),
+        null_input: NullInput::Called,
+        language: "lua".into(),
+        body: format!("return {variant}"),
+    };
+    let aggregate = || total((space, thing), ty.clone(), takes.clone(), variant);
+    Some(match kind {
+        0 | 1 => {
+            let mut made = keyspace(space, Some(u32::from(variant) + 1));
+            made.durable_writes = variant & 1 == 0;
+            match kind {
+                0 => SchemaChange::CreateKeyspace(made),
+                _ => SchemaChange::AlterKeyspace(made),
+            }
+        }
+        2 => SchemaChange::DropKeyspace(keyspace_name),
+        3 | 4 => {
+            let columns = [("p", "int", ColumnKind::PartitionKey)];
+            let made = table(space, thing, id, &columns);
+            let value = schema.user_type(space, "u").map_or(ty, |it| it.to_type().freeze());
+            SchemaChange::CreateTable(made.edit().regular("v", value).build().ok()?)
+        }
+        5 => SchemaChange::AlterTable(altered(present?, variant, id)?),
+        6 => SchemaChange::DropTable { keyspace: keyspace_name, name },
+        7 => SchemaChange::CreateType(user()),
+        8 => SchemaChange::AlterType(user()),
+        // As statements have it, of what nothing mentions.
+        9 if schema.keyspace(space).is_some_and(|it| mentions_nothing(it)) => {
+            SchemaChange::DropType { keyspace: keyspace_name, name }
+        }
+        9 => return None,
+        10 => SchemaChange::CreateFunction(function()),
+        11 => {
+            let arguments = function().argument_types().cloned().collect();
+            SchemaChange::DropFunction { keyspace: keyspace_name, name, arguments }
+        }
+        12 => SchemaChange::CreateAggregate(aggregate()),
+        _ => {
+            let arguments = aggregate().arguments;
+            SchemaChange::DropAggregate { keyspace: keyspace_name, name, arguments }
+        }
+    })
+}
+
+fn mentions_nothing<L>(keyspace: &KeyspaceEntry<L>) -> bool {
+    let (functions, aggregates) = (&keyspace.functions, &keyspace.aggregates);
+    keyspace.tables.is_empty() && functions.is_empty() && aggregates.is_empty()
+}
+
+fn altered(mut present: TableSchema, variant: u8, id: u128) -> Option<TableSchema> {
+    if variant & 1 == 0 {
+        present.options.comment = format!("{id}");
+        return Some(present);
+    }
+    present.edit().regular(&format!("c{id}"), Type::Int).build().ok()
+}
+
+fn total((space, name): (&str, &str), ty: Type, state: Type, variant: u8) -> UserAggregate {
+    UserAggregate {
+        keyspace: space.into(),
+        name: name.into(),
+        arguments: vec![ty],
+        state_function: "f".into(),
+        state_type: state.clone(),
+        reduce_function: None,
+        final_function: None,
+        initial: Some(variant.to_string()),
+        returns: state,
+    }
 }

@@ -86,7 +86,7 @@ impl GroupLog {
         self.known.borrow_mut().take();
         let flushed = self.storage.flush(self.tables.raft().id).await;
         flushed.map_err(|error| Failed(format!("cannot flush system.{RAFT}: {error}")))?;
-        let found = read_partition(&self.storage, "system", RAFT, self.group.as_bytes()).await;
+        let found = read_partition(&self.storage, ("system", RAFT), self.group.as_bytes()).await;
         let found = found.map_err(|error| Failed(error.to_string()))?;
         let (loaded, known) = rows::read(&found).map_err(|damage| Failed(damage.to_string()))?;
         let before = self.known.replace(Some(known));

@@ -34,31 +34,26 @@ pub(crate) async fn read_table(
     keyspace: &str,
     name: &str,
 ) -> Result<Vec<Row>, ReadFailed> {
-    let table = system_tables::table(keyspace, name);
-    read(storage, &table, page::read_all(&table, now())).await
+    read(storage, (keyspace, name), page::read_all).await
 }
 
-/// The rows of one partition of a system table of this shard.
+/// The rows of one of its partitions.
 pub(crate) async fn read_partition(
     storage: &Storage,
-    keyspace: &str,
-    name: &str,
+    table: (&str, &str),
     key: &[u8],
 ) -> Result<Vec<Row>, ReadFailed> {
-    let table = system_tables::table(keyspace, name);
-    read(storage, &table, page::read_partition(&table, key, now())).await
-}
-
-fn now() -> i64 {
-    runtime::time::wall_micros().div_euclid(1_000_000)
+    read(storage, table, |table, now| page::read_partition(table, key, now)).await
 }
 
 async fn read(
     storage: &Storage,
-    table: &TableSchema,
-    mut command: ReadCommand,
+    (keyspace, name): (&str, &str),
+    command: impl FnOnce(&TableSchema, i64) -> ReadCommand,
 ) -> Result<Vec<Row>, ReadFailed> {
-    let TableSchema { keyspace, name, .. } = table;
+    let table = system_tables::table(keyspace, name);
+    let now = runtime::time::wall_micros().div_euclid(1_000_000);
+    let mut command = command(&table, now);
     command.bytes_max = command.bytes_max.min(PAGE_BYTES);
     let home = system_tables::home(table.id);
     assert!(home.is_some_and(|home| home != Home::Virtual), "{keyspace}.{name} is computed");
@@ -68,7 +63,7 @@ async fn read(
         let page = storage.read(&command).await;
         let page =
             page.map_err(|error| ReadFailed { what: format!("{keyspace}.{name}: {error:?}") })?;
-        let decoded = page::decode(table, &command, &page, &mut found);
+        let decoded = page::decode(&table, &command, &page, &mut found);
         decoded.map_err(|damaged| ReadFailed { what: damaged.to_string() })?;
         if !page::advance(&mut command, &page) {
             return Ok(found);

@@ -9,9 +9,12 @@
 //!  - *durable-before-visible*: no shard shows a snapshot that a crash could take back.
 //!  - *one-writer*: commands are made on shard 0 only, one after the other, each with later
 //!    timestamps than all before.
+//!  - *as-decided*: a node that follows another one shows what that one decided, and tells its
+//!    clients, whatever it was that it missed.
 //!  - *whole-snapshots*: a shard's snapshot is replaced as a whole, by the same command on every
 //!    shard; a reference to one never changes.
 
+mod follow;
 mod steps;
 
 use crate::access::{Access, groups};
@@ -281,7 +284,7 @@ impl Cluster {
             assert!(present == before.version, "one-writer: schema {present} came in between");
             steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
             let version = command.version();
-            show(command, steps.altered).await;
+            show(command, None, steps.altered).await;
             if let Some(version) = version {
                 self.drop_with_snapshots(&before, steps.dropped).await;
                 tracing::info!(target: "schema", %version, "schema changed");
@@ -360,15 +363,19 @@ impl Cluster {
     }
 }
 
-/// Shows a durable command on every shard.
-async fn show(command: Command, altered: Vec<TableSchema>) {
+/// Shows a durable command on every shard; `access`: roles, grants and service levels after it,
+/// where it does not say how they changed.
+async fn show(command: Command, access: Option<auth::State>, altered: Vec<TableSchema>) {
     let show = move || async move {
         if !altered.is_empty() {
             let storage = runtime::local::get::<Storage>();
             altered.into_iter().for_each(|table| storage.alter_table(Rc::new(table)));
         }
         let cluster = runtime::local::get::<Cluster>();
-        let gone = cluster.install(&command);
+        let mut gone = cluster.install(&command);
+        if let Some(access) = access {
+            gone.append(&mut cluster.replace_access(access));
+        }
         (cluster.schema().version, gone)
     };
     let shown = runtime::on_all_shards(show).await;

@@ -240,8 +240,7 @@ impl<'a> Intake<'a> {
                 Err(self.connection.protocol_error(0, text))
             }
             Parsed::UnsupportedVersion { version, stream } => {
-                let text = format!("Invalid or unsupported protocol version: {version}");
-                Err(self.connection.refuse_version(stream, text))
+                Err(self.connection.refuse_version(version, stream))
             }
         }
     }

@@ -1,0 +1,130 @@
+//! From two snapshots to the changes between them: for who has the next snapshot, and must do with
+//! storage and clients what follows from the way there.
+//!
+//! Invariants
+//!  - *there-and-back*: the first snapshot, with the changes applied, is the second one.
+//!  - *what-differs*: what both have is not touched.
+
+use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind};
+use model::schema::{UserAggregate, UserFunction};
+use std::rc::Rc;
+
+impl<L: Local> Schema<L> {
+    /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
+    /// later change may mention. A table that has another id is another table. A table that is in
+    /// both has the same tablets.
+    pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
+        let mut complete = Complete::default();
+        for (name, old) in &before.keyspaces {
+            match self.keyspaces.get(name) {
+                Some(new) => push_drops(old, new, &mut complete.changes),
+                None => complete.changes.push(SchemaChange::DropKeyspace(name.clone())),
+            }
+        }
+        for (name, new) in &self.keyspaces {
+            let old = before.keyspaces.get(name);
+            if old.is_none() {
+                complete.changes.push(SchemaChange::CreateKeyspace(new.keyspace.clone()));
+            } else if old.is_some_and(|old| old.keyspace != new.keyspace) {
+                complete.changes.push(SchemaChange::AlterKeyspace(new.keyspace.clone()));
+            }
+            push_types(old.map(|old| &**old), new, &mut complete.changes);
+            for table in new.tables.values() {
+                push_table(before.by_id.get(&table.schema.id), table, &mut complete);
+            }
+            push_functions(old.map(|old| &**old), new, &mut complete.changes);
+        }
+        debug_assert!(
+            self.version != before.version || complete.changes.is_empty(),
+            "versions-differ: two schemas of {}",
+            self.version
+        );
+        complete
+    }
+}
+
+/// What of a keyspace is not there any more.
+fn push_drops<L, M>(old: &KeyspaceEntry<L>, new: &KeyspaceEntry<M>, out: &mut Vec<SchemaChange>) {
+    let keyspace = || old.keyspace.name.clone();
+    for aggregate in old.aggregates.values().flatten() {
+        let UserAggregate { name, arguments, .. } = &**aggregate;
+        if new.aggregate(name, arguments).is_none() {
+            let (name, arguments) = (name.clone(), arguments.clone());
+            out.push(SchemaChange::DropAggregate { keyspace: keyspace(), name, arguments });
+        }
+    }
+    for function in old.functions.values().flatten() {
+        let arguments: Vec<_> = function.argument_types().cloned().collect();
+        if new.function(&function.name, &arguments).is_none() {
+            let name = function.name.clone();
+            out.push(SchemaChange::DropFunction { keyspace: keyspace(), name, arguments });
+        }
+    }
+    for (name, table) in &old.tables {
+        let same = |other: &Rc<TableEntry<M>>| other.schema.id == table.schema.id;
+        if !new.tables.get(name).is_some_and(same) {
+            out.push(SchemaChange::DropTable { keyspace: keyspace(), name: name.clone() });
+        }
+    }
+    for name in old.types.keys().filter(|name| !new.types.contains_key(*name)) {
+        out.push(SchemaChange::DropType { keyspace: keyspace(), name: name.clone() });
+    }
+}
+
+fn push_types<L, M>(
+    old: Option<&KeyspaceEntry<M>>,
+    new: &KeyspaceEntry<L>,
+    out: &mut Vec<SchemaChange>,
+) {
+    for (name, user) in &new.types {
+        match old.and_then(|old| old.types.get(name)) {
+            None => out.push(SchemaChange::CreateType((**user).clone())),
+            Some(present) if present != user => {
+                out.push(SchemaChange::AlterType((**user).clone()));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, complete: &mut Complete) {
+    let same = |old: &&Rc<TableEntry<M>>| {
+        (&old.schema.keyspace, &old.schema.name) == (&new.schema.keyspace, &new.schema.name)
+    };
+    match old.filter(same) {
+        None => {
+            assert!(new.kind == TableKind::Stored, "there-and-back: a new virtual table");
+            complete.tablets.add(new.schema.id, (*new.tablets).clone());
+            complete.changes.push(SchemaChange::CreateTable((*new.schema).clone()));
+        }
+        Some(old) => {
+            let name = &new.schema.name;
+            assert!(old.tablets == new.tablets, "there-and-back: the tablets of {name} differ");
+            if old.schema != new.schema {
+                complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
+            }
+        }
+    }
+}
+
+fn push_functions<L, M>(
+    old: Option<&KeyspaceEntry<M>>,
+    new: &KeyspaceEntry<L>,
+    out: &mut Vec<SchemaChange>,
+) {
+    let is_new = |function: &&Rc<UserFunction>| {
+        let arguments: Vec<_> = function.argument_types().cloned().collect();
+        old.and_then(|old| old.function(&function.name, &arguments)) != Some(*function)
+    };
+    let functions = new.functions.values().flatten().filter(is_new);
+    out.extend(functions.map(|it| SchemaChange::CreateFunction((**it).clone())));
+    let is_new = |aggregate: &&Rc<UserAggregate>| {
+        let UserAggregate { name, arguments, .. } = &***aggregate;
+        old.and_then(|old| old.aggregate(name, arguments)) != Some(*aggregate)
+    };
+    let aggregates = new.aggregates.values().flatten().filter(is_new);
+    out.extend(aggregates.map(|it| SchemaChange::CreateAggregate((**it).clone())));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! The whole catalog as rows, for a node that is given all of it at once.
+//!
+//! Invariants
+//!  - *in-place-of*: what a catalog's rows are written over, after that was forgotten at the same
+//!    time, does not show; what is written later does.
+
+use crate::command::Catalog;
+use crate::schema::{Local, Schema, SchemaChange, Tablets};
+use crate::schema_tables::write::Writer;
+use crate::{access_tables, facts};
+use model::Uuid;
+use mutation::FrozenMutation;
+
+impl<L: Local> Catalog<L> {
+    /// All that makes this snapshot durable, with the timestamp `at` and the one before, and facts
+    /// by name. `host_id`: the node that has all tablets.
+    pub fn rows(&self, host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
+        assert!(0 < at, "in-place-of: rows of {at} come after nothing");
+        let names = self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name));
+        let nothing = self.schema.without(names, Uuid::nil());
+        let complete = self.schema.changes_since(&nothing);
+        let mut writer = Writer::new(&*self.schema, host_id);
+        complete.changes.iter().for_each(|change| writer.change(change, &complete.tablets, at));
+        let mut rows = writer.finish();
+        let access = self.access.changes();
+        debug_assert!(
+            auth::State::of(access.clone()).says_the_same(&self.access),
+            "in-place-of: roles or grants are lost"
+        );
+        rows.append(&mut access_tables::mutations(&self.schema, &access, at));
+        rows.extend(facts::version(&self.schema, self.schema.version, at));
+        let changed_at = (facts::ACCESS_CHANGED_AT, &*at.to_string());
+        for (name, value) in facts.iter().copied().chain([changed_at]) {
+            rows.push(facts::fact(&self.schema, name, value, at));
+        }
+        rows
+    }
+
+    /// Deletes what makes this snapshot durable, before `at`: what is written at that time lives.
+    /// Facts and the version of the schema stay.
+    pub fn forgotten(&self, host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
+        let mut writer = Writer::new(&*self.schema, host_id);
+        for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {
+            let dropped = SchemaChange::DropKeyspace(name.clone());
+            debug_assert!(self.schema.keyspace(name).is_some(), "in-place-of: {name} is not there");
+            writer.change(&dropped, &Tablets::default(), at);
+        }
+        let mut rows = writer.finish();
+        rows.append(&mut access_tables::mutations(&self.schema, &self.access.undoing(), at));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The catalog as the tables of this node hold it.
+
+use crate::node_tables::{ReadFailed, read_partition, read_table};
+use auth::State;
+use catalog::access_tables;
+use catalog::schema_tables::stored::{self, Stored};
+use std::collections::BTreeMap;
+use storage::Storage;
+
+/// Its partitions are tables; those of the others are keyspaces.
+const TABLETS: &str = "tablets";
+
+/// The rows that the schema is loaded from. Shard 0 has them.
+pub(crate) async fn schema_rows(storage: &Storage) -> Result<Stored, ReadFailed> {
+    let mut rows = Stored::default();
+    for table in stored::TABLES {
+        rows.add(table, read_table(storage, stored::keyspace_of(table), table).await?);
+    }
+    Ok(rows)
+}
+
+/// The rows that the schema of one keyspace is loaded from. Shard 0 has them.
+pub(crate) async fn keyspace_rows(storage: &Storage, name: &str) -> Result<Stored, ReadFailed> {
+    let mut rows = Stored::default();
+    for table in stored::TABLES.into_iter().filter(|table| *table != TABLETS) {
+        let place = (stored::keyspace_of(table), table);
+        let of_table = read_partition(storage, place, name.as_bytes()).await?;
+        if table == "tables" {
+            for id in of_table.iter().filter_map(|row| row.get("id")) {
+                let place = (stored::keyspace_of(TABLETS), TABLETS);
+                rows.add(TABLETS, read_partition(storage, place, id).await?);
+            }
+        }
+        rows.add(table, of_table);
+    }
+    Ok(rows)
+}
+
+/// Roles, grants and service levels. Shard 0 has them.
+pub(crate) async fn access(storage: &Storage) -> Result<State, ReadFailed> {
+    let mut rows = BTreeMap::new();
+    for table in access_tables::TABLES {
+        rows.insert(table, read_table(storage, "system", table).await?);
+    }
+    Ok(access_tables::load(&rows))
+}
