@@ -86,17 +86,17 @@ fn draw(before: &Names, number: u64) -> (SchemaChange, Names) {
 #[derive(Debug)]
 pub struct SchemaChanges {
     known: RefCell<Register<Names>>,
+    /// Changes that were drawn: one that nobody acknowledged may have happened all the same.
+    drawn: Cell<u64>,
     /// Of the node, once it has started.
     host_id: Cell<Option<Uuid>>,
-    /// Changes that were tried: no column gets the name of one that a crash has left.
-    drawn: Cell<u64>,
 }
 
 impl Default for SchemaChanges {
     /// Of a node that has none yet.
     fn default() -> SchemaChanges {
         let known = RefCell::new(Register::new(Names::new()));
-        SchemaChanges { known, host_id: Cell::new(None), drawn: Cell::new(0) }
+        SchemaChanges { known, drawn: Cell::new(0), host_id: Cell::new(None) }
     }
 }
 
@@ -129,7 +129,8 @@ impl Workload for SchemaChanges {
 
     async fn work(&self) {
         loop {
-            let number = self.drawn.replace(self.drawn.get() + 1);
+            let number = self.drawn.get();
+            self.drawn.set(number + 1);
             let (next, after) = draw(self.known.borrow().known(), number);
             self.known.borrow_mut().attempt(after);
             change(move |_| vec![next]).await;

@@ -101,26 +101,20 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     // The log of the group of all nodes. Ours are `kind` (a command, or a change of members),
     // `origin` (who proposed it), `changed_at` (the timestamp of the latest change: the next is
-    // later, whatever the clock says) and `last_idx` (where the entries end: a loss is seen by it).
+    // later, whatever the clock says), `last_idx` (where the entries end: a loss is seen by it),
+    // `snapshot` and `staged` (the snapshot that the log begins after, and one that is about to be
+    // taken over, with their members, as bytes: what changes together is in one partition).
     raft(
         "raft",
         "group_id timeuuid p; index bigint c; commit_idx bigint s; snapshot_id uuid s; \
          vote uuid s; vote_term bigint s; data blob; term bigint; changed_at bigint s; \
-         last_idx bigint s; kind text; origin blob",
+         last_idx bigint s; kind text; origin blob; snapshot blob s; staged blob s",
     ),
-    // Ours are `auto_leave` (of members that change: whether their leader ends it by itself) and
-    // `staged` (a snapshot that the node is about to take over, as bytes: it has no rows of its own
-    // beside those of the one in force).
-    raft(
-        "raft_snapshots",
-        "group_id timeuuid p; idx bigint; snapshot_id uuid; term bigint; auto_leave boolean; \
-         staged blob",
-    ),
-    // Ours is `becomes_learner` (of one of the previous voters).
+    // What `raft` says of its snapshot, as rows; nobody reads them back.
+    raft("raft_snapshots", "group_id timeuuid p; idx bigint; snapshot_id uuid; term bigint"),
     raft(
         "raft_snapshot_config",
-        "group_id timeuuid p; disposition text c; server_id uuid c; can_vote boolean; \
-         becomes_learner boolean",
+        "group_id timeuuid p; disposition text c; server_id uuid c; can_vote boolean",
     ),
     // Batches of several shards: in the log that is always synced, and before the data log.
     core("batchlog", "id uuid p; data blob; version int; written_at timestamp"),

@@ -17,7 +17,7 @@
 //! The largest entry of the schema log is a segment of it. A change above that is not written, and
 //! the group stops on this node: so commands are bounded, see [`command_bytes_max`].
 
-use super::rows::{self, CONFIG, Found, Known, RAFT, SNAPSHOTS, Tables};
+use super::rows::{self, Known, RAFT, Tables};
 use crate::node_tables::read_partition;
 use consensus::traits::{Change, Loaded};
 use consensus::{Failed, Local, Log};
@@ -53,7 +53,7 @@ pub const fn command_bytes_max(segment_bytes: usize) -> usize {
 pub(crate) enum Planted {
     /// Timestamps are what the clock says.
     TrustsClock,
-    /// The rows of the first table are an entry of their own.
+    /// A change is two entries: what it does to entries, and all else.
     WritesTwice,
 }
 
@@ -71,7 +71,7 @@ impl GroupLog {
     /// Of the group of that id, on the storage of shard 0 whose schema log was replayed.
     pub fn new(storage: Rc<Storage>, group: Uuid) -> GroupLog {
         assert!(runtime::shard_id() == 0, "one-entry: the schema log is of shard 0");
-        assert!(!group.is_nil(), "one-cut: a group without an id");
+        assert!(!group.is_nil(), "one-partition: a group without an id");
         GroupLog { storage, group, tables: Tables::new(), known: RefCell::new(None), planted: None }
     }
 
@@ -80,38 +80,34 @@ impl GroupLog {
         GroupLog { planted, ..self }
     }
 
+    /// Memtables may have writes that nobody waited for, or that the log could not take: they are
+    /// made durable as they are (*loaded-is-durable*).
     async fn read(&self) -> Result<Loaded, Failed> {
         self.known.borrow_mut().take();
-        let mut tables = [RAFT, SNAPSHOTS, CONFIG].map(|_| Vec::new());
-        for (name, rows) in [RAFT, SNAPSHOTS, CONFIG].iter().zip(&mut tables) {
-            let found =
-                read_partition(&self.storage, ("system", name), self.group.as_bytes()).await;
-            *rows = found.map_err(|error| Failed(error.to_string()))?;
-        }
-        let [raft, snapshots, config] = tables;
-        let found = Found { raft, snapshots, config };
+        let flushed = self.storage.flush(self.tables.raft().id).await;
+        flushed.map_err(|error| Failed(format!("cannot flush system.{RAFT}: {error}")))?;
+        let found = read_partition(&self.storage, ("system", RAFT), self.group.as_bytes()).await;
+        let found = found.map_err(|error| Failed(error.to_string()))?;
         let (loaded, known) = rows::read(&found).map_err(|damage| Failed(damage.to_string()))?;
-        let known = match found.raft.is_empty() {
-            true => known,
-            false => self.settle(known).await?,
-        };
         let before = self.known.replace(Some(known));
         assert!(before.is_none(), "one-at-a-time: a change was written during a load");
         Ok(loaded)
     }
 
-    /// Memtables may have writes that nobody has waited for. A later entry is on the disk only when
-    /// those before it are (*loaded-is-durable*).
-    async fn settle(&self, known: Known) -> Result<Known, Failed> {
-        let timestamp = known.next_timestamp(runtime::time::wall_micros());
-        let (rows, after) = rows::of_nothing(&self.tables, self.group, &known, timestamp);
-        self.write_rows(vec![rows.clone()], || vec![rows.clone()]).await?;
-        Ok(after)
+    async fn keep(&self, change: &Change) -> Result<(), Failed> {
+        if self.planted == Some(Planted::WritesTwice) {
+            let first = Change { hard: None, cut: None, ..change.clone() };
+            self.keep_one(&first).await?;
+            let second = Change { install: None, entries: Vec::new(), ..change.clone() };
+            return self.keep_one(&second).await;
+        }
+        self.keep_one(change).await
     }
 
-    async fn keep(&self, change: &Change) -> Result<(), Failed> {
+    async fn keep_one(&self, change: &Change) -> Result<(), Failed> {
         let Some(known) = self.known.borrow_mut().take() else {
-            return Err(Failed(format!("system.{RAFT} is not loaded since a write of it failed")));
+            let what = "it is to be loaded first, also after a write that failed";
+            return Err(Failed(format!("cannot write system.{RAFT}: {what}")));
         };
         let clock = runtime::time::wall_micros();
         let timestamp = match self.planted {
@@ -140,10 +136,6 @@ impl GroupLog {
         let mut is_told = false;
         loop {
             assert!(!rows.is_empty(), "one-entry: a change of no rows");
-            if self.planted == Some(Planted::WritesTwice) {
-                let first = self.storage.apply(rows.remove(0)).await;
-                first.map_err(failed)?;
-            }
             let waits = match self.storage.apply_all(rows).await {
                 Ok(()) => return Ok(()),
                 Err(error @ (WriteError::Overloaded(_) | WriteError::FullDisk(_))) => error,

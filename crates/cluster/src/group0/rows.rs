@@ -1,9 +1,10 @@
 //! The log of group 0 as rows: what a change writes, and what the rows that were found say. Pure.
 //!
-//! Three tables with the names and columns that ScyllaDB's users know, one partition for each group
-//! in each: `system.raft` has entries as rows, and term, vote and commit index as static columns;
-//! `system.raft_snapshots` has the cut, and what is staged; `system.raft_snapshot_config` has the
-//! members at the cut. A node's number is there as a UUID whose lower half it is.
+//! Tables with the names and columns that ScyllaDB's users know, one partition for each group in
+//! each: `system.raft` has entries as rows, and all else as static columns. What is in
+//! `system.raft_snapshots` and `system.raft_snapshot_config` says the same of the cut and its
+//! members for people, and is not read back. A node's number is there as a UUID whose lower half it
+//! is.
 //!
 //! Invariants
 //!  - *timestamps-grow*: each change is written later than all before, and deletes at a time
@@ -11,8 +12,9 @@
 //!    with it or after it, at the same place too. The last timestamp is kept with what it wrote;
 //!    the clock may go back.
 //!  - *no-gap*: entries follow the cut and each other by one, up to the last that the table names.
-//!  - *one-cut*: all three tables are of one cut: the name that two of them have for it tells its
-//!    place, and a checksum of all of it.
+//!  - *one-partition*: all that is read back is in one partition, and a change is one mutation of
+//!    it. So it is whole also where the log cannot be written and tables are flushed one by one.
+//!  - *named-cut*: the name of the cut tells its place, and a checksum of all of it.
 //!  - *places-fit*: an index is a bigint, whose order is that of entries.
 //!
 //! Garbage: an append deletes nothing. What a cut deletes is all from the beginning, so each
@@ -30,8 +32,8 @@ use mutation::FrozenMutation;
 use stdx::{Cursor, checksum};
 
 pub(super) const RAFT: &str = "raft";
-pub(super) const SNAPSHOTS: &str = "raft_snapshots";
-pub(super) const CONFIG: &str = "raft_snapshot_config";
+const SNAPSHOTS: &str = "raft_snapshots";
+const CONFIG: &str = "raft_snapshot_config";
 
 /// The members, and those before while the voters change.
 const CURRENT: &str = "CURRENT";
@@ -54,7 +56,11 @@ impl Tables {
         Tables { raft, snapshots, config }
     }
 
-    /// All of them.
+    /// The one that is read back.
+    pub(super) fn raft(&self) -> &TableSchema {
+        &self.raft
+    }
+
     #[cfg(test)]
     pub(super) fn all(&self) -> [&TableSchema; 3] {
         [&self.raft, &self.snapshots, &self.config]
@@ -120,32 +126,22 @@ pub(super) fn of_change(
     let stay = change.entries.iter().filter(|entry| after.begin() < entry.index);
     stay.for_each(|entry| put_entry(&mut raft, entry));
     let is_cut = change.install.is_some() || change.cut.is_some();
-    raft.statics(statics(&after, change.hard, is_cut));
-    let mut mutations = vec![raft.freeze()];
+    raft.statics(statics(&after, change.hard));
     if is_cut {
-        mutations.push(config(tables, group, &after, timestamp));
+        raft.statics(statics_of_cut(&after));
     }
-    if is_cut || known.has_staged || change.staged.is_some() {
-        mutations.push(snapshots(tables, group, &after, change.staged.as_ref()));
+    if known.has_staged || after.has_staged {
+        let bytes = change.staged.as_ref().map(cut_bytes).unwrap_or_default();
+        raft.statics(vec![("staged", Some(Value::Atomic(bytes)))]);
+    }
+    let mut mutations = vec![raft.freeze()];
+    if let Some(cut) = after.cut.as_ref().filter(|_| is_cut) {
+        mutations.push(snapshot_row(tables, group, cut, timestamp));
+        mutations.push(config(tables, group, cut, timestamp));
     }
     let deleted = timestamp - 1;
     assert!(known.timestamp < deleted, "timestamps-grow: {deleted} after {}", known.timestamp);
     Ok((mutations, after))
-}
-
-/// A change of nothing but the last timestamp, which is durable after all before it.
-pub(super) fn of_nothing(
-    tables: &Tables,
-    group: Uuid,
-    known: &Known,
-    timestamp: i64,
-) -> (FrozenMutation, Known) {
-    let last = known.timestamp;
-    assert!(last < timestamp, "timestamps-grow: {timestamp} after {last}");
-    let mut raft = PartitionWriter::new(&tables.raft, &[group.as_bytes()], timestamp);
-    let after = Known { timestamp, ..known.clone() };
-    raft.statics(statics(&after, None, false));
-    (raft.freeze(), after)
 }
 
 fn check_places(change: &Change) -> Result<(), String> {
@@ -175,11 +171,16 @@ fn server_id(node: NodeId) -> Uuid {
     Uuid::from_u64_pair(0, node.0)
 }
 
-/// What the tables call a cut (*one-cut*).
-fn snapshot_id(cut: &Cut) -> Uuid {
+fn cut_bytes(cut: &Cut) -> Vec<u8> {
     let mut bytes = Vec::new();
     cut.encode(&mut bytes);
-    Uuid::from_u64_pair(cut.index, checksum::crc32(&bytes).into())
+    debug_assert!(Cut::decode(&mut Cursor::new(&bytes)).as_ref() == Ok(cut), "named-cut: {cut:?}");
+    bytes
+}
+
+/// What the tables call a cut (*named-cut*).
+fn snapshot_id(cut: &Cut) -> Uuid {
+    Uuid::from_u64_pair(cut.index, checksum::crc32(&cut_bytes(cut)).into())
 }
 
 fn put_entry(raft: &mut PartitionWriter<'_>, entry: &Entry) {
@@ -196,103 +197,85 @@ fn put_entry(raft: &mut PartitionWriter<'_>, entry: &Entry) {
     raft.row(&[&index_bytes(entry.index)], cells);
 }
 
-fn statics(after: &Known, hard: Option<Hard>, is_cut: bool) -> Cells<'static> {
-    let cut = after.cut.as_ref().filter(|_| is_cut);
+fn statics(after: &Known, hard: Option<Hard>) -> Cells<'static> {
     vec![
         ("changed_at", bigint(after.timestamp)),
         ("last_idx", number(after.last)),
-        ("snapshot_id", cut.and_then(|cut| uuid(snapshot_id(cut)))),
         ("vote_term", hard.and_then(|hard| number(hard.term))),
         ("vote", hard.and_then(|hard| uuid(server_id(NodeId(hard.vote))))),
         ("commit_idx", hard.and_then(|hard| number(hard.commit))),
     ]
 }
 
+fn statics_of_cut(after: &Known) -> Cells<'static> {
+    let cut = after.cut.as_ref();
+    assert!(cut.is_some(), "named-cut: the log was cut, and begins nowhere");
+    vec![
+        ("snapshot_id", cut.and_then(|cut| uuid(snapshot_id(cut)))),
+        ("snapshot", cut.map(|cut| Value::Atomic(cut_bytes(cut)))),
+    ]
+}
+
+fn snapshot_row(tables: &Tables, group: Uuid, cut: &Cut, timestamp: i64) -> FrozenMutation {
+    let mut row = PartitionWriter::new(&tables.snapshots, &[group.as_bytes()], timestamp);
+    let cells = vec![
+        ("snapshot_id", uuid(snapshot_id(cut))),
+        ("idx", number(cut.index)),
+        ("term", number(cut.term)),
+    ];
+    row.row(&[], cells);
+    row.freeze()
+}
+
 /// The members at the cut, instead of those before.
-fn config(tables: &Tables, group: Uuid, after: &Known, timestamp: i64) -> FrozenMutation {
+fn config(tables: &Tables, group: Uuid, cut: &Cut, timestamp: i64) -> FrozenMutation {
     let mut config = PartitionWriter::new(&tables.config, &[group.as_bytes()], timestamp);
     config.delete_rows(&[]);
-    let members = after.cut.iter().map(|cut| &cut.members);
-    for Members { voters, learners, outgoing, learners_next, auto_leave: _ } in members {
-        let mut put = |disposition: &str, node: &NodeId, cells| {
+    let Members { voters, learners, outgoing, .. } = &cut.members;
+    assert!(!voters.is_empty(), "named-cut: nobody votes at {}", cut.index);
+    for (disposition, nodes, votes) in
+        [(CURRENT, voters, true), (CURRENT, learners, false), (PREVIOUS, outgoing, true)]
+    {
+        for node in nodes {
             let id = server_id(*node);
+            let cells = vec![("can_vote", boolean(votes))];
             config.row(&[disposition.as_bytes(), id.as_bytes()], cells);
-        };
-        voters.iter().for_each(|node| put(CURRENT, node, vec![("can_vote", boolean(true))]));
-        learners.iter().for_each(|node| put(CURRENT, node, vec![("can_vote", boolean(false))]));
-        for node in outgoing {
-            let becomes_learner = boolean(learners_next.contains(node));
-            let cells = vec![("can_vote", boolean(true)), ("becomes_learner", becomes_learner)];
-            put(PREVIOUS, node, cells);
         }
     }
     config.freeze()
 }
 
-/// The cut and what is staged, instead of those before.
-fn snapshots(tables: &Tables, group: Uuid, after: &Known, staged: Option<&Cut>) -> FrozenMutation {
-    debug_assert_eq!(after.has_staged, staged.is_some(), "one-cut: what is staged");
-    let timestamp = after.timestamp;
-    let mut snapshots = PartitionWriter::new(&tables.snapshots, &[group.as_bytes()], timestamp);
-    snapshots.delete_rows(&[]);
-    let mut cells = Vec::new();
-    if let Some(cut) = &after.cut {
-        cells.extend([
-            ("snapshot_id", uuid(snapshot_id(cut))),
-            ("idx", number(cut.index)),
-            ("term", number(cut.term)),
-            ("auto_leave", boolean(cut.members.auto_leave)),
-        ]);
-    }
-    if let Some(staged) = staged {
-        let mut bytes = Vec::new();
-        staged.encode(&mut bytes);
-        cells.push(("staged", Some(Value::Atomic(bytes))));
-    }
-    if !cells.is_empty() {
-        snapshots.row(&[], cells);
-    }
-    snapshots.freeze()
-}
-
-/// The rows of a group, as they were found.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) raft: Vec<Row>,
-    pub(super) snapshots: Vec<Row>,
-    pub(super) config: Vec<Row>,
-}
-
-/// What the rows say.
-pub(super) fn read(found: &Found) -> Result<(Loaded, Known), DamagedSchema> {
-    let Some(first) = found.raft.first() else {
-        let others = [(SNAPSHOTS, &found.snapshots), (CONFIG, &found.config)];
-        return match others.iter().find(|(_, rows)| !rows.is_empty()) {
-            Some((other, _)) => {
-                Err(damaged(RAFT, format!("it has nothing of a group that system.{other} has")))
-            }
-            None => Ok(Default::default()),
-        };
-    };
-    let statics = Fields { table: RAFT, place: "the static columns".to_owned(), row: first };
+/// What the rows of `system.raft` say.
+pub(super) fn read(rows: &[Row]) -> Result<(Loaded, Known), DamagedSchema> {
+    let Some(first) = rows.first() else { return Ok(Default::default()) };
+    let statics = Fields { place: "the static columns".to_owned(), row: first };
     let timestamp = statics.number("changed_at")? as i64;
     if !(0..=TIMESTAMP_MAX).contains(&timestamp) {
         return Err(statics.damaged(format!("changed_at is {timestamp}, which is no time")));
     }
-    let (cut, staged) = read_snapshot(&found.snapshots, &found.config)?;
-    let named = statics.optional_uuid("snapshot_id")?;
-    let there = cut.as_ref().map(snapshot_id);
-    if named != there {
-        let show = |id: Option<Uuid>| id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        let (named, there) = (show(named), show(there));
-        let what = format!("snapshot_id is {named}, and system.{SNAPSHOTS} has {there}");
-        return Err(statics.damaged(what));
+    let cut = read_cut(&statics, "snapshot")?;
+    let named = statics.row.contains_key("snapshot_id").then(|| statics.uuid("snapshot_id"));
+    if named.transpose()? != cut.as_ref().map(snapshot_id) {
+        return Err(statics.damaged("snapshot_id is not that of snapshot"));
     }
+    let staged = read_cut(&statics, "staged")?;
     let begin = cut.as_ref().map_or(0, |cut| cut.index);
-    let entries = read_entries(&found.raft, begin, statics.number("last_idx")?)?;
+    let entries = read_entries(rows, begin, statics.number("last_idx")?)?;
     let last = begin + entries.len() as u64;
     let known = Known { timestamp, cut: cut.clone(), has_staged: staged.is_some(), last };
     Ok((Loaded { hard: read_hard(&statics)?, cut, staged, entries }, known))
+}
+
+fn read_cut(statics: &Fields<'_>, name: &str) -> Result<Option<Cut>, DamagedSchema> {
+    let found = statics.row.get(name).filter(|bytes| !bytes.is_empty());
+    let Some(bytes) = found else { return Ok(None) };
+    let mut cursor = Cursor::new(bytes);
+    let cut = Cut::decode(&mut cursor);
+    let cut = cut.map_err(|damage| statics.damaged(format!("{name}: {damage}")))?;
+    match cursor.is_empty() && cut.index < i64::MAX as u64 {
+        true => Ok(Some(cut)),
+        false => Err(statics.damaged(format!("{name} is more than a cut"))),
+    }
 }
 
 fn read_hard(statics: &Fields<'_>) -> Result<Hard, DamagedSchema> {
@@ -314,18 +297,18 @@ fn read_entries(rows: &[Row], begin: u64, last: u64) -> Result<Vec<Entry>, Damag
     let mut end = begin;
     for row in rows.iter().filter(|row| row.contains_key("index")) {
         let place = format!("after the entry of index {end}");
-        let index = Fields { table: RAFT, place, row }.number("index")?;
+        let index = Fields { place, row }.number("index")?;
         if index != end + 1 {
             let what = format!("index {index} follows {end}: there is a gap, or what was cut");
-            return Err(damaged(RAFT, what));
+            return Err(damaged(what));
         }
-        let fields = Fields { table: RAFT, place: format!("index {index}"), row };
+        let fields = Fields { place: format!("index {index}"), row };
         entries.push(read_entry(&fields, index)?);
         end = index;
     }
     if end != last {
         let what = format!("the entries end at {end}, and last_idx is {last}");
-        return Err(damaged(RAFT, what));
+        return Err(damaged(what));
     }
     Ok(entries)
 }
@@ -347,86 +330,19 @@ fn read_entry(fields: &Fields<'_>, index: u64) -> Result<Entry, DamagedSchema> {
     Ok(entry)
 }
 
-/// The cut, and what is staged.
-fn read_snapshot(
-    snapshots: &[Row],
-    config: &[Row],
-) -> Result<(Option<Cut>, Option<Cut>), DamagedSchema> {
-    let Some(row) = snapshots.first() else {
-        return match config.is_empty() {
-            true => Ok((None, None)),
-            false => Err(damaged(SNAPSHOTS, "it has nothing of a group that has members")),
-        };
-    };
-    let fields = Fields { table: SNAPSHOTS, place: "its row".to_owned(), row };
-    let decode = |bytes: &[u8]| {
-        let mut cursor = Cursor::new(bytes);
-        let cut = Cut::decode(&mut cursor)?;
-        let is_whole = cursor.is_empty() && cut.index < i64::MAX as u64;
-        is_whole.then_some(cut).ok_or_else(|| cursor.damaged("what is no cut"))
-    };
-    let staged = fields.row.get("staged").map(|bytes| decode(bytes)).transpose();
-    let staged = staged.map_err(|damage| fields.damaged(format!("staged: {damage}")))?;
-    let Some(id) = fields.optional_uuid("snapshot_id")? else {
-        return match config.is_empty() {
-            true => Ok((None, staged)),
-            false => Err(fields.damaged("no snapshot_id, and there are members")),
-        };
-    };
-    let members = read_members(config, fields.bytes("auto_leave")? == [1])?;
-    let cut = Cut { index: fields.number("idx")?, term: fields.number("term")?, members };
-    if !(1..i64::MAX as u64).contains(&cut.index) || cut.term == 0 {
-        return Err(fields.damaged("idx and term are those of no entry"));
-    }
-    if snapshot_id(&cut) != id {
-        let what = format!("{id} is not of idx and term and the members of system.{CONFIG}");
-        return Err(fields.damaged(what));
-    }
-    Ok((Some(cut), staged))
+fn damaged(what: impl ToString) -> DamagedSchema {
+    DamagedSchema { table: format!("system.{RAFT}"), what: what.to_string() }
 }
 
-fn read_members(config: &[Row], auto_leave: bool) -> Result<Members, DamagedSchema> {
-    let mut members = Members { auto_leave, ..Members::default() };
-    for row in config {
-        let fields = Fields { table: CONFIG, place: "a row".to_owned(), row };
-        let (high, number) = fields.uuid("server_id")?.as_u64_pair();
-        let place = format!("server_id {}", Uuid::from_u64_pair(high, number));
-        let fields = Fields { place, ..fields };
-        if high != 0 || number == 0 {
-            return Err(fields.damaged("it is no node's number"));
-        }
-        let flag = |name| Ok(fields.bytes(name)? == [1]);
-        match (fields.bytes("disposition")?, flag("can_vote")?) {
-            (b"CURRENT", true) => members.voters.push(NodeId(number)),
-            (b"CURRENT", false) => members.learners.push(NodeId(number)),
-            (b"PREVIOUS", true) => {
-                members.outgoing.push(NodeId(number));
-                if flag("becomes_learner")? {
-                    members.learners_next.push(NodeId(number));
-                }
-            }
-            _ => return Err(fields.damaged("its disposition is none that there is")),
-        }
-    }
-    let Members { voters, learners, outgoing, learners_next, auto_leave: _ } = &mut members;
-    [voters, learners, outgoing, learners_next].into_iter().for_each(|list| list.sort());
-    Ok(members)
-}
-
-fn damaged(table: &str, what: impl ToString) -> DamagedSchema {
-    DamagedSchema { table: format!("system.{table}"), what: what.to_string() }
-}
-
-/// A row of a table, and what to call it.
+/// A row, and what to call it.
 struct Fields<'r> {
-    table: &'static str,
     place: String,
     row: &'r Row,
 }
 
 impl Fields<'_> {
     fn damaged(&self, what: impl ToString) -> DamagedSchema {
-        damaged(self.table, format!("{}: {}", self.place, what.to_string()))
+        damaged(format!("{}: {}", self.place, what.to_string()))
     }
 
     fn bytes(&self, name: &str) -> Result<&[u8], DamagedSchema> {
@@ -442,9 +358,5 @@ impl Fields<'_> {
     fn uuid(&self, name: &str) -> Result<Uuid, DamagedSchema> {
         let id = Uuid::from_slice(self.bytes(name)?);
         id.map_err(|_| self.damaged(format!("{name} is no UUID")))
-    }
-
-    fn optional_uuid(&self, name: &str) -> Result<Option<Uuid>, DamagedSchema> {
-        self.row.contains_key(name).then(|| self.uuid(name)).transpose()
     }
 }

@@ -1,7 +1,7 @@
 //! Changes as rows, and back.
 
 use super::naive::{draw, fold};
-use crate::group0::rows::{Found, Known, Tables, of_change, read};
+use crate::group0::rows::{Known, Tables, of_change, read};
 use catalog::rows::Row;
 use catalog::rows::testing;
 use consensus::entry::{Cut, Entry, Kind};
@@ -13,9 +13,8 @@ use stdx::prng::Prng;
 
 const GROUP: Uuid = Uuid::from_u128(42);
 
-fn found(tables: &Tables, mutations: &[FrozenMutation]) -> Found {
-    let [raft, snapshots, config] = tables.all().map(|table| testing::rows(table, mutations));
-    Found { raft, snapshots, config }
+fn found(tables: &Tables, mutations: &[FrozenMutation]) -> Vec<Row> {
+    testing::rows(tables.raft(), mutations)
 }
 
 #[test]
@@ -42,8 +41,38 @@ fn rows_are_what_a_naive_log_has() {
     }
 }
 
+#[test]
+fn people_see_the_cut_and_its_members() {
+    let tables = Tables::new();
+    let members = Members {
+        learners: vec![NodeId(4)],
+        outgoing: vec![NodeId(3)],
+        ..Members::alone(NodeId(2))
+    };
+    let change = |index| {
+        let cut = Cut { index, term: 2, members: members.clone() };
+        Change { install: Some(cut), ..Change::default() }
+    };
+    let (mut mutations, known) =
+        of_change(&tables, GROUP, &Known::default(), &change(5), 1000).expect("a change");
+    mutations.extend(of_change(&tables, GROUP, &known, &change(6), 2000).expect("a change").0);
+    let [raft, snapshots, config] = tables.all().map(|table| testing::rows(table, &mutations));
+    assert_eq!((raft.len(), snapshots.len(), config.len()), (1, 1, 3));
+    assert_eq!(snapshots[0]["idx"], 6i64.to_be_bytes());
+    assert_eq!(snapshots[0]["snapshot_id"], raft[0]["snapshot_id"]);
+    let shown = config.iter().map(|row| {
+        let node = row["server_id"][15];
+        (String::from_utf8_lossy(&row["disposition"]).into_owned(), node, row["can_vote"] == [1])
+    });
+    let mut shown: Vec<_> = shown.collect();
+    shown.sort();
+    let row = |disposition: &str, node, votes| (disposition.to_owned(), node, votes);
+    let expected = [row("CURRENT", 2, true), row("CURRENT", 4, false), row("PREVIOUS", 3, true)];
+    assert_eq!(shown, expected);
+}
+
 /// Rows of a log with a cut at 4, and entries 5 to 7.
-fn some_rows() -> Found {
+fn some_rows() -> Vec<Row> {
     let tables = Tables::new();
     let members = Members { learners: vec![NodeId(9)], ..Members::alone(NodeId(8)) };
     let data = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 5];
@@ -64,7 +93,7 @@ fn all(rows: &mut [Row], name: &str, value: &[u8]) {
     rows.iter_mut().for_each(|row| drop(row.insert(name.to_owned(), value.to_vec())));
 }
 
-fn check(spoil: fn(&mut Found), expected: &str) {
+fn check(spoil: fn(&mut Vec<Row>), expected: &str) {
     let mut rows = some_rows();
     assert!(read(&rows).is_ok());
     spoil(&mut rows);
@@ -75,20 +104,20 @@ fn check(spoil: fn(&mut Found), expected: &str) {
 #[test]
 fn damaged_entries_are_told_with_their_place() {
     check(
-        |rows| drop(rows.raft.remove(1)),
+        |rows| drop(rows.remove(1)),
         "system.raft is damaged: index 7 follows 5: there is a gap, or what was cut",
     );
     check(
-        |rows| drop(rows.raft.pop()),
+        |rows| drop(rows.pop()),
         "system.raft is damaged: the entries end at 6, and last_idx is 7",
     );
-    check(|rows| drop(rows.raft[2].remove("term")), "system.raft is damaged: index 7: no term");
+    check(|rows| drop(rows[2].remove("term")), "system.raft is damaged: index 7: no term");
     check(
-        |rows| all(&mut rows.raft[..1], "kind", b"x"),
+        |rows| all(&mut rows[..1], "kind", b"x"),
         "system.raft is damaged: index 5: kind is none that there is",
     );
     check(
-        |rows| all(&mut rows.raft[..1], "data", &[1, 9]),
+        |rows| all(&mut rows[..1], "data", &[1, 9]),
         "system.raft is damaged: index 5: who moves at offset 2",
     );
 }
@@ -96,46 +125,23 @@ fn damaged_entries_are_told_with_their_place() {
 #[test]
 fn damage_is_told_with_table_and_place() {
     check(
-        |rows| rows.raft.clear(),
-        "system.raft is damaged: it has nothing of a group that system.raft_snapshots has",
+        |rows| all(rows, "snapshot_id", &[1; 16]),
+        "system.raft is damaged: the static columns: snapshot_id is not that of snapshot",
     );
     check(
-        |rows| rows.snapshots.clear(),
-        "system.raft_snapshots is damaged: it has nothing of a group that has members",
+        |rows| rows.iter_mut().for_each(|row| drop(row.remove("snapshot"))),
+        "system.raft is damaged: the static columns: snapshot_id is not that of snapshot",
     );
     check(
-        |rows| {
-            rows.snapshots.clear();
-            rows.config.clear();
-        },
-        "system.raft is damaged: the static columns: snapshot_id is \
-         00000000-0000-0004-0000-0000d87669d2, and system.raft_snapshots has none",
+        |rows| all(rows, "staged", &[0; 4]),
+        "system.raft is damaged: the static columns: staged: the index of a cut at offset 0",
     );
     check(
-        |rows| drop(rows.config.pop()),
-        "system.raft_snapshots is damaged: its row: 00000000-0000-0004-0000-0000d87669d2 is not \
-         of idx and term and the members of system.raft_snapshot_config",
-    );
-    check(
-        |rows| all(&mut rows.config[..1], "server_id", &[1; 16]),
-        "system.raft_snapshot_config is damaged: server_id \
-         01010101-0101-0101-0101-010101010101: it is no node's number",
-    );
-    check(
-        |rows| all(&mut rows.config[..1], "disposition", b"STAGED"),
-        "system.raft_snapshot_config is damaged: server_id \
-         00000000-0000-0000-0000-000000000008: its disposition is none that there is",
-    );
-    check(
-        |rows| all(&mut rows.snapshots, "staged", &[0; 4]),
-        "system.raft_snapshots is damaged: its row: staged: the index of a cut at offset 0",
-    );
-    check(
-        |rows| all(&mut rows.raft, "changed_at", &[255; 8]),
+        |rows| all(rows, "changed_at", &[255; 8]),
         "system.raft is damaged: the static columns: changed_at is -1, which is no time",
     );
     check(
-        |rows| all(&mut rows.raft, "vote", &[1; 16]),
+        |rows| all(rows, "vote", &[1; 16]),
         "system.raft is damaged: the static columns: vote is no node's number",
     );
 }
@@ -166,10 +172,7 @@ fn any_rows_are_a_log_or_damage() {
     let mut random = Prng::from_seed(5);
     let mut damaged = 0;
     for _ in 0..5000 {
-        let mut rows = some_rows_once();
-        let Found { raft, snapshots, config } = &mut rows;
-        let table = [raft, snapshots, config].into_iter().nth(random.below(3) as usize);
-        let table = table.expect("one of three");
+        let mut table = SOME.with(Vec::clone);
         let row = random.below(table.len() as u64) as usize;
         let name = *random.pick(&names).expect("a name");
         match (random.below(4), table[row].get_mut(name)) {
@@ -182,21 +185,13 @@ fn any_rows_are_a_log_or_damage() {
             }
             _ => drop(table[row].insert(name.to_owned(), vec![random.next_u64() as u8])),
         }
-        damaged += u32::from(read(&rows).is_err());
+        damaged += u32::from(read(&table).is_err());
     }
     assert!(1000 < damaged, "{damaged}");
 }
 
 thread_local! {
-    static SOME: Found = some_rows();
-}
-
-fn some_rows_once() -> Found {
-    SOME.with(|found| Found {
-        raft: found.raft.clone(),
-        snapshots: found.snapshots.clone(),
-        config: found.config.clone(),
-    })
+    static SOME: Vec<Row> = some_rows();
 }
 
 #[test]
