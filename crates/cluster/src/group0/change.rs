@@ -41,6 +41,7 @@ impl CatalogMachine {
                 return Ok(());
             }
             let command = self.command(changes).map_err(failed)?;
+            assert!(command.prev == self.last(), "decided-on-the-last: {} is not", command.prev);
             match once::change(group, self, &command, deadline - Instant::now()).await {
                 Outcome::Applied => return Ok(()),
                 Outcome::Lost => {}

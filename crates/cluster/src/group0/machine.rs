@@ -1,7 +1,7 @@
 //! The machine of group 0: the catalog of this node, as the commands of the log change it.
 //!
-//! Lives on: shard 0. A command ([`once::Command`]) has a [`Payload`]: the rows that one decided who
-//! had the state before. The registry takes them over ([`Cluster::follow`]).
+//! Lives on: shard 0. A command ([`once::Command`]) has a [`Payload`]: the rows that somebody who
+//! had the state before decided on. The registry takes them over ([`Cluster::follow`]).
 //!
 //! Invariants
 //!  - *own-place*: up to which entry of the log this node's state goes is written in the entry of
@@ -143,8 +143,11 @@ impl Inner {
         };
         done.map_err(Failed)?;
         let mut known = self.states.borrow_mut();
+        assert!(known.len() == kept, "as-ordered: states were reached meanwhile");
         known.drain(..gone.len());
         known.extend(states);
+        assert!(known.len() <= STATES_MAX, "as-ordered: {} states are kept", known.len());
+        assert!(known.back().copied().unwrap_or_default() == last, "own-place: not at {last}");
         self.place.set(applied);
         Ok(())
     }
@@ -152,6 +155,7 @@ impl Inner {
     /// The place, which is written at a time of its own: it only grows.
     fn place_row(&self, applied: u64, last: StateId) -> FrozenMutation {
         let (schema, value) = (self.cluster.schema(), format!("{applied} {last}"));
+        debug_assert!(parse_place(&value) == Some((applied, last)), "own-place: {value}");
         facts::fact(&schema, APPLIED, &value, applied as i64)
     }
 
@@ -233,6 +237,7 @@ impl Made {
         if payload.last <= self.latest {
             return Err(format!("it is of {}, after one of {}", payload.last, self.latest));
         }
+        debug_assert!(!self.states.contains(&command.new), "as-ordered: {} again", command.new);
         self.rows.extend(payload.rows);
         (self.last, self.latest) = (command.new, payload.last);
         self.states.push(command.new);
@@ -277,6 +282,7 @@ struct Left {
 impl Pieces for Left {
     fn next(&mut self) -> Local<'_, Result<Option<Vec<u8>>, Failed>> {
         let end = self.all.len().min(self.at + PIECE_BYTES);
+        assert!(self.at <= end, "in-place-of: a piece after the end, at {}", self.at);
         let piece = self.all[self.at..end].to_vec();
         self.at = end;
         Box::pin(async move { Ok(Some(piece).filter(|piece| !piece.is_empty())) })

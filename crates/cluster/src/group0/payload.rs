@@ -58,3 +58,38 @@ impl Payload {
         Ok(Payload { last, rows })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use catalog::facts;
+    use model::Uuid;
+    use proptest::prelude::*;
+
+    fn payload(names: Vec<String>) -> Payload {
+        let schema = Schema::of_system(Uuid::from_u128(1), 1);
+        let rows = names.iter().map(|name| facts::fact(&schema, name, "value", 7)).collect();
+        Payload { last: 7, rows }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_a_payload_or_damage(
+            names in proptest::collection::vec("[a-z]{1,9}", 0..4),
+            at in any::<prop::sample::Index>(),
+            flipped: u8,
+        ) {
+            let payload = payload(names);
+            let bytes = payload.encode();
+            prop_assert_eq!(Payload::decode(&bytes), Ok(payload));
+            prop_assert!(Payload::decode(&bytes[..at.index(bytes.len())]).is_err());
+            prop_assert!(Payload::decode(&[&bytes[..], &[0]].concat()).is_err());
+            let mut changed = bytes.clone();
+            changed[at.index(bytes.len())] ^= flipped;
+            if let Ok(other) = Payload::decode(&changed) {
+                prop_assert_eq!(other.encode(), changed);
+            }
+        }
+    }
+}

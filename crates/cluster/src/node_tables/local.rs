@@ -63,8 +63,8 @@ pub(crate) fn truncated(
     partition.freeze()
 }
 
-/// All that the node says of itself. The version of the schema is no part of it: that comes with the
-/// command that makes it, whenever the node starts.
+/// All that the node says of itself. The version of the schema is no part of it: that comes with
+/// the command that makes it, whenever the node starts.
 pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
     let local = &schema.table("system", "local").expect("a system table").schema;
     let mut partition = PartitionWriter::new(local, &[LOCAL_KEY], timestamp);

@@ -22,11 +22,14 @@ use testkit::config::{boot_config, keyspace, node_config, table};
 const GROUP: Uuid = Uuid::from_u128(42);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Messages on their way, by receiver and by when they come.
+/// What is on its way to a node, by when it comes.
+type Inbox = BTreeMap<(Instant, u64), (NodeId, Vec<u8>)>;
+
+/// Messages on their way, by receiver.
 struct Network {
     prng: Prng,
     number: u64,
-    inboxes: BTreeMap<NodeId, BTreeMap<(Instant, u64), (NodeId, Vec<u8>)>>,
+    inboxes: BTreeMap<NodeId, Inbox>,
     /// One message of so many is lost; 0: none.
     lost: u64,
 }
@@ -97,7 +100,7 @@ async fn work(me: NodeId, group: Group, machine: CatalogMachine, told: Rc<RefCel
         let number = told.borrow().tables.len();
         let name = format!("t{}_{number}", me.0);
         change(&group, &machine, &told, &name, Known::There).await;
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             change(&group, &machine, &told, &name, Known::Gone).await;
         }
         sleep(Duration::from_millis(200)).await;
