@@ -228,12 +228,12 @@ def test_what_drivers_try_when_they_connect_is_no_error():
             refused_version(node, version)
         node.connect().execute("SELECT key FROM system.local")
         assert total(node, "scylla_transport_protocol_version_refusals") == 3
-        assert total(node, "scylla_transport_cql_errors") == 0, [
+        assert total(node, "scylla_transport_cql_errors_total") == 0, [
             sample for sample in samples(node) if "cql_errors" in sample.name]
         # No driver has this one.
         refused_version(node, 42)
         assert total(node, "scylla_transport_protocol_version_refusals") == 3
-        assert total(node, "scylla_transport_cql_errors") == 1
+        assert total(node, "scylla_transport_cql_errors_total") == 1
 
 
 def refused_version(node, version):
