@@ -11,8 +11,8 @@
 //! From the ground up: [`uuids`], [`placement`] (replication strategies, tablets),
 //! [`system_tables`] (their definitions), [`schema`] (snapshot and changes), [`rows`] (system
 //! tables as rows by name), [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as
-//! rows), [`grants`] (what a change of the schema means for them), [`command`] (all together),
-//! `whole` (all of it at once).
+//! rows), [`topology`] (the nodes, and their rows), [`grants`] (what a change of the schema means
+//! for them), [`command`] (all together), `whole` (all of it at once).
 
 pub mod access_tables;
 pub mod command;
@@ -23,6 +23,7 @@ pub mod rows;
 pub mod schema;
 pub mod schema_tables;
 pub mod system_tables;
+pub mod topology;
 pub mod uuids;
 
 mod whole;
@@ -31,3 +32,4 @@ pub use command::{Catalog, CatalogImage, Command, Moment};
 pub use placement::Replication;
 pub use rows::DamagedSchema;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
+pub use topology::{Member, MemberState, Topology, TopologyChange};

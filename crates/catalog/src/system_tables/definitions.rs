@@ -235,7 +235,9 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          partition_key text c; clustering_key text c; column_name text c; \
          collection_elements bigint; compaction_time timestamp",
     ),
-    computed(
+    // The nodes. Ours are `address` and `port` (where nodes connect to), `client_address` and
+    // `client_port` (where clients do; -1: nowhere).
+    core(
         "topology",
         "key text p; host_id uuid c; enabled_features set<text> s; fence_version bigint s; \
          global_topology_request text s; session uuid s; tablet_balancing_enabled boolean s; \
@@ -243,7 +245,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          datacenter text; ignore_msb int; node_state text; num_tokens int; rack text; \
          rebuild_option text; release_version text; replaced_id uuid; request_id timeuuid; \
          shard_count int; supported_features set<text>; tokens set<text>; tokens_string text; \
-         topology_request text",
+         topology_request text; address inet; client_address inet; client_port int; port int",
     ),
     computed(
         "topology_requests",

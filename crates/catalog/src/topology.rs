@@ -1,0 +1,322 @@
+//! The nodes of the cluster as one immutable snapshot, and the changes that it can undergo; as rows
+//! of `system.topology`, and back. Pure.
+//!
+//! A node is known to the others by its host id. Where it is, and how many shards it has, may change
+//! between two starts; its data centre, rack and tokens are for life.
+//!
+//! Invariants
+//!  - *one-place*: no token is of two nodes that own tokens.
+//!  - *gone-for-good*: a node that has left does not come back under its host id.
+//!  - *versions-grow*: each change has a later version than the one before.
+//!  - *round-trip*: what [`mutations`] stores, [`load`] gives back.
+
+use crate::rows::partition::{PartitionWriter, Value, bigint, inet, int, text};
+use crate::rows::{DamagedSchema, Row};
+use crate::system_tables;
+use model::value::collection::list_elements;
+use model::{Token, Uuid};
+use mutation::FrozenMutation;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// The table, and its only partition.
+pub const TABLE: &str = "topology";
+pub const KEY: &[u8] = b"topology";
+
+/// What a node is to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// Owns tokens and tablets.
+    Normal,
+    /// Will not come back: its connections are refused.
+    Left,
+}
+
+impl MemberState {
+    const ALL: [(MemberState, &'static str); 2] =
+        [(MemberState::Normal, "normal"), (MemberState::Left, "left")];
+
+    /// As `system.topology` calls it.
+    pub fn name(self) -> &'static str {
+        let found = MemberState::ALL.iter().find(|(state, _)| *state == self);
+        found.map_or("none", |(_, name)| name)
+    }
+
+    fn from_name(name: &str) -> Option<MemberState> {
+        MemberState::ALL.iter().find(|(_, known)| *known == name).map(|(state, _)| *state)
+    }
+}
+
+/// A node, as all nodes know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name for life.
+    pub host_id: Uuid,
+    pub state: MemberState,
+    /// Where other nodes connect to.
+    pub address: SocketAddr,
+    /// Where clients connect to: the address that it says, and its port if it has one.
+    pub client_address: IpAddr,
+    pub client_port: Option<u16>,
+    pub data_center: String,
+    pub rack: String,
+    /// Ascending.
+    pub tokens: Vec<Token>,
+    pub shards: u16,
+    pub release_version: String,
+    /// What it could do, by name.
+    pub features: BTreeSet<String>,
+}
+
+/// A change of the topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopologyChange {
+    /// A node is new, or other than before.
+    Set(Member),
+    /// A node has left.
+    Left(Uuid),
+}
+
+/// The nodes of the cluster. Plain data: shards share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    version: u64,
+    members: BTreeMap<Uuid, Arc<Member>>,
+}
+
+impl Topology {
+    /// Grows with each change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A node, whether it has left or not.
+    pub fn member(&self, host_id: Uuid) -> Option<&Arc<Member>> {
+        self.members.get(&host_id)
+    }
+
+    /// All nodes, those that have left among them, by host id.
+    pub fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.values()
+    }
+
+    /// The nodes that are there, by host id.
+    pub fn present(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members().filter(|member| member.state == MemberState::Normal)
+    }
+
+    /// Whether a change can be made; the reason why not names the node and the thing.
+    pub fn check(&self, change: &TopologyChange) -> Result<(), String> {
+        let member = match change {
+            TopologyChange::Left(host_id) => {
+                return match self.member(*host_id) {
+                    Some(member) if member.state == MemberState::Normal => Ok(()),
+                    Some(_) => Err(format!("node {host_id} has left already")),
+                    None => Err(format!("node {host_id} is not known")),
+                };
+            }
+            TopologyChange::Set(member) => member,
+        };
+        let host_id = member.host_id;
+        if let Some(before) = self.member(host_id) {
+            if before.state == MemberState::Left {
+                return Err(format!("node {host_id} has left the cluster and cannot come back"));
+            }
+            let place = |it: &Member| (it.data_center.clone(), it.rack.clone());
+            if place(before) != place(member) {
+                return Err(format!(
+                    "node {host_id} is in data center {}, rack {}, and cannot move to {}, {}",
+                    before.data_center, before.rack, member.data_center, member.rack
+                ));
+            }
+            if before.tokens != member.tokens {
+                return Err(format!("node {host_id} cannot change its tokens"));
+            }
+        }
+        for other in self.present().filter(|other| other.host_id != host_id) {
+            if other.address == member.address {
+                let (address, other) = (member.address, other.host_id);
+                return Err(format!("node {host_id} is at {address}, where node {other} is"));
+            }
+            let taken = other.tokens.iter().find(|token| member.tokens.binary_search(token).is_ok());
+            if let Some(token) = taken {
+                let (token, other) = (token.0, other.host_id);
+                return Err(format!("node {host_id} has token {token}, as node {other} has"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next snapshot. The change was checked.
+    pub fn apply(&self, change: &TopologyChange) -> Topology {
+        debug_assert_eq!(self.check(change), Ok(()), "one-place, gone-for-good");
+        let mut next = self.clone();
+        next.version += 1;
+        match change {
+            TopologyChange::Set(member) => {
+                next.members.insert(member.host_id, Arc::new(member.clone()));
+            }
+            TopologyChange::Left(host_id) => {
+                if let Some(member) = next.members.get_mut(host_id) {
+                    Arc::make_mut(member).state = MemberState::Left;
+                }
+            }
+        }
+        assert!(self.version < next.version, "versions-grow: {} again", next.version);
+        next
+    }
+}
+
+/// What makes changes durable: one partition, with one timestamp. `after`: the topology after them.
+pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) -> FrozenMutation {
+    let members = changes.iter().filter_map(|change| match change {
+        TopologyChange::Set(member) => after.member(member.host_id),
+        TopologyChange::Left(host_id) => after.member(*host_id),
+    });
+    write(after.version, members, false, timestamp)
+}
+
+/// All of a topology, in place of what there was.
+pub fn whole(topology: &Topology, timestamp: i64) -> FrozenMutation {
+    write(topology.version, topology.members(), true, timestamp)
+}
+
+fn write<'m>(
+    version: u64,
+    members: impl Iterator<Item = &'m Arc<Member>>,
+    replaces: bool,
+    timestamp: i64,
+) -> FrozenMutation {
+    let table = system_tables::table("system", TABLE);
+    let mut partition = PartitionWriter::new(&table, &[KEY], timestamp);
+    if replaces {
+        partition.delete_rows(&[]);
+    }
+    partition.statics(vec![("version", bigint(version as i64))]);
+    for member in members {
+        let tokens: Vec<String> = member.tokens.iter().map(|token| token.0.to_string()).collect();
+        let joined = tokens.join(",");
+        let set = |texts: Vec<String>| {
+            Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()))
+        };
+        let cells = vec![
+            ("address", inet(member.address.ip())),
+            ("client_address", inet(member.client_address)),
+            ("client_port", int(member.client_port.map_or(-1, i32::from))),
+            ("datacenter", text(&member.data_center)),
+            ("ignore_msb", int(12)),
+            ("node_state", text(member.state.name())),
+            ("num_tokens", int(tokens.len() as i32)),
+            ("port", int(i32::from(member.address.port()))),
+            ("rack", text(&member.rack)),
+            ("release_version", text(&member.release_version)),
+            ("shard_count", int(i32::from(member.shards))),
+            ("supported_features", set(member.features.iter().cloned().collect())),
+            ("tokens", set(tokens)),
+            ("tokens_string", text(&joined)),
+        ];
+        partition.row(&[member.host_id.as_bytes()], cells);
+    }
+    partition.freeze()
+}
+
+/// What the rows of the table say.
+pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
+    let mut topology = Topology::default();
+    for row in rows {
+        let damaged = |what: String| DamagedSchema { table: format!("system.{TABLE}"), what };
+        if let Some(version) = number::<8>(row, "version").map(i64::from_be_bytes) {
+            topology.version = u64::try_from(version)
+                .map_err(|_| damaged(format!("version {version} is negative")))?;
+        }
+        // A partition without nodes has a row of static columns alone.
+        let Some(host_id) = row.get("host_id") else { continue };
+        let host_id = Uuid::from_slice(host_id);
+        let host_id = host_id.map_err(|_| damaged("a host id that is none".to_owned()))?;
+        let member = member(row, host_id)
+            .ok_or_else(|| damaged(format!("the row of node {host_id} makes no sense")))?;
+        topology.members.insert(host_id, Arc::new(member));
+    }
+    Ok(topology)
+}
+
+fn member(row: &Row, host_id: Uuid) -> Option<Member> {
+    let text = |name: &str| String::from_utf8(row.get(name)?.clone()).ok();
+    let int = |name: &str| number::<4>(row, name).map(i32::from_be_bytes);
+    let port = u16::try_from(int("port")?).ok()?;
+    let client_port = int("client_port")?;
+    let mut tokens = texts(row, "tokens")?
+        .into_iter()
+        .map(|token| token.parse().ok().map(Token))
+        .collect::<Option<Vec<Token>>>()?;
+    tokens.sort();
+    Some(Member {
+        host_id,
+        state: MemberState::from_name(&text("node_state")?)?,
+        address: SocketAddr::new(address(row.get("address")?)?, port),
+        client_address: address(row.get("client_address")?)?,
+        client_port: if client_port < 0 { None } else { Some(u16::try_from(client_port).ok()?) },
+        data_center: text("datacenter")?,
+        rack: text("rack")?,
+        tokens,
+        shards: u16::try_from(int("shard_count")?).ok().filter(|shards| 0 < *shards)?,
+        release_version: text("release_version")?,
+        features: texts(row, "supported_features")?.into_iter().collect(),
+    })
+}
+
+fn number<const N: usize>(row: &Row, name: &str) -> Option<[u8; N]> {
+    <[u8; N]>::try_from(&row.get(name)?[..]).ok()
+}
+
+/// The texts of a set; none where it is null.
+fn texts(row: &Row, name: &str) -> Option<Vec<String>> {
+    let Some(bytes) = row.get(name) else { return Some(Vec::new()) };
+    let text = |part: Result<Option<&[u8]>, stdx::Damaged>| {
+        String::from_utf8(part.ok()??.to_vec()).ok()
+    };
+    list_elements(bytes).map(text).collect()
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(IpAddr::V4(Ipv4Addr::from(bytes)));
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes)))
+}
+
+/// Nodes for tests.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    use super::*;
+
+    /// Node `number` of a rack, with these tokens, at 127.0.0.number.
+    pub fn member(number: u8, (data_center, rack): (&str, &str), tokens: &[i64]) -> Member {
+        let ip = IpAddr::V4(Ipv4Addr::new(127, 0, 0, number));
+        Member {
+            host_id: Uuid::from_u128(u128::from(number)),
+            state: MemberState::Normal,
+            address: SocketAddr::new(ip, 7000),
+            client_address: ip,
+            client_port: Some(9042),
+            data_center: data_center.to_owned(),
+            rack: rack.to_owned(),
+            tokens: tokens.iter().copied().map(Token).collect(),
+            shards: 2,
+            release_version: "5.0.0".to_owned(),
+            features: ["A".to_owned()].into(),
+        }
+    }
+
+    /// A topology of these nodes.
+    pub fn topology(members: &[Member]) -> Topology {
+        let set = |topology: Topology, member: &Member| {
+            topology.apply(&TopologyChange::Set(member.clone()))
+        };
+        members.iter().fold(Topology::default(), set)
+    }
+}
+
+#[cfg(test)]
+mod tests;

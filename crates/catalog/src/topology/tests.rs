@@ -1,0 +1,74 @@
+use super::testing::{member, topology};
+use super::*;
+use crate::rows::testing::rows;
+
+fn found(mutations: &[FrozenMutation]) -> Topology {
+    let table = system_tables::table("system", TABLE);
+    load(&rows(&table, mutations)).expect("what was stored")
+}
+
+#[test]
+fn what_is_stored_is_found_again() {
+    let place = ("dc1", "rack1");
+    let mut second = member(2, ("dc2", "rack9"), &[-5, 7]);
+    (second.client_port, second.address) = (None, "[::1]:7000".parse().expect("an address"));
+    let before = topology(&[member(1, place, &[1])]);
+    let changes = [TopologyChange::Set(second), TopologyChange::Left(Uuid::from_u128(1))];
+    let after = changes.iter().fold(before.clone(), |topology, change| topology.apply(change));
+    assert_eq!(after.version(), 3);
+    assert_eq!(after.present().count(), 1);
+    let stored = [whole(&before, 10), mutation(&after, &changes, 20)];
+    assert_eq!(found(&stored), after);
+    // In place of another one.
+    let other = topology(&[member(3, place, &[9]), member(4, place, &[])]);
+    let stored = [&stored[..], &[whole(&other, 30)]].concat();
+    assert_eq!(found(&stored), other);
+    assert_eq!(found(&[]), Topology::default());
+}
+
+#[test]
+fn what_contradicts_is_refused() {
+    let place = ("dc1", "rack1");
+    let present = topology(&[member(1, place, &[1, 5]), member(2, place, &[2])]);
+    let present = present.apply(&TopologyChange::Left(Uuid::from_u128(2)));
+    let check = |member: Member, part: &str| {
+        let refused = present.check(&TopologyChange::Set(member)).expect_err(part);
+        assert!(refused.contains(part), "{refused}");
+    };
+    check(member(3, place, &[5]), "has token 5, as node");
+    check(member(1, place, &[1]), "cannot change its tokens");
+    check(member(1, ("dc1", "rack2"), &[1, 5]), "cannot move to dc1, rack2");
+    check(member(2, place, &[2]), "has left the cluster");
+    let elsewhere = member(1, place, &[1]).address;
+    check(Member { address: elsewhere, ..member(3, place, &[3]) }, "where node");
+    let fine = Member { shards: 9, ..member(1, place, &[1, 5]) };
+    assert_eq!(present.check(&TopologyChange::Set(fine)), Ok(()));
+    // What has left has neither a place nor tokens.
+    assert_eq!(present.check(&TopologyChange::Set(member(3, place, &[2]))), Ok(()));
+    let left = |number| TopologyChange::Left(Uuid::from_u128(number));
+    assert!(present.check(&left(2)).is_err() && present.check(&left(9)).is_err());
+    assert_eq!(present.check(&left(1)), Ok(()));
+}
+
+#[test]
+fn foreign_rows_are_a_topology_or_damage() {
+    let stored = rows(
+        &system_tables::table("system", TABLE),
+        &[whole(&topology(&[member(1, ("dc1", "rack1"), &[1])]), 10)],
+    );
+    let [row] = &stored[..] else { panic!("{stored:?}") };
+    for name in row.keys() {
+        for bytes in [vec![], vec![0xff; 3], vec![0xff; 4]] {
+            let mut broken = row.clone();
+            broken.insert(name.clone(), bytes);
+            let _ = load(&[broken]);
+        }
+    }
+    let missing: Row = row.iter().filter(|(name, _)| *name != "rack").map(own).collect();
+    let damaged = load(&[missing]).expect_err("a node without a rack");
+    assert!(damaged.to_string().contains("the row of node"), "{damaged}");
+}
+
+fn own((name, value): (&String, &Vec<u8>)) -> (String, Vec<u8>) {
+    (name.clone(), value.clone())
+}
