@@ -14,12 +14,14 @@
 //! * `catalog`, a crate of its own: the pure state machine, and its rows.
 //! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
 //!   [`statements`], [`traffic`] (counters).
-//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
+//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`]; [`peers`], the other
+//!   nodes.
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
+//! * [`membership`]: who belongs to the cluster, and who of them lives.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
 //! * [`boot`]: start and stop.
@@ -28,7 +30,9 @@ pub mod access;
 pub mod boot;
 pub mod event;
 pub mod group0;
+pub mod membership;
 pub mod node;
+pub mod peers;
 pub mod rates;
 pub mod records;
 pub mod registry;

@@ -57,7 +57,7 @@ pub fn table(keyspace: &str, name: &str, ty: Type) -> TableSchema {
 }
 
 /// Changes the schema of the node, which must work.
-pub async fn change(decide: impl FnOnce(&Schema) -> Vec<SchemaChange> + Send + 'static) {
+pub async fn change(decide: impl Fn(&Schema) -> Vec<SchemaChange> + Send + 'static) {
     let cluster = runtime::local::get::<Cluster>();
     let changed = cluster.change_schema(move |schema| Ok::<_, ()>(decide(schema))).await;
     changed.expect("a schema change");
