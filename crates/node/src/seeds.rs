@@ -37,8 +37,10 @@ pub(crate) fn membership(
 /// Links between nodes are plain so far: who asks for more is told.
 fn check_encryption(values: &Values) -> Result<(), String> {
     let (name, wanted) = ("server_encryption_options", "internode_encryption");
-    match values.entry(name, wanted) {
-        Some(mode) if mode != "none" => Err(format!(
+    let entries = values.list(name);
+    let mut modes = entries.iter().filter_map(|entry| entry.split_once('='));
+    match modes.find(|(key, _)| key.trim() == wanted).map(|(_, mode)| mode.trim()) {
+        Some(mode) if !mode.is_empty() && mode != "none" => Err(format!(
             "option {name}: {wanted}: {mode}: links between nodes are not encrypted yet; use none"
         )),
         _ => Ok(()),

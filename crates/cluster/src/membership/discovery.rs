@@ -1,13 +1,16 @@
 //! Which node makes the group, when several start at once for the first time. Pure.
 //!
 //! A node without a group asks its seeds, and whoever these know, for whom they know. Where somebody
-//! belongs to a group it joins that one. Otherwise the node with the least host id makes the group,
-//! once everybody that it knows has answered, and nobody knows another one.
+//! belongs to a group it joins that one. Otherwise, once everybody that it knows has answered, and
+//! nobody knows another one, the least by host id makes the group of those that are their own seeds;
+//! where nobody is, of all. So a node makes no group behind the back of a seed that started anew and
+//! has forgotten it.
 //!
 //! Invariants
-//!  - *one-founder*: of nodes whose seeds lead to each other one makes a group. For who asks is known
-//!    to who is asked: of two founders the later one would have asked the earlier one, or been asked
-//!    by it, and so have known that it is less, or that there is a group.
+//!  - *one-founder*: of nodes that have the same seeds one makes a group, whenever they start and
+//!    whatever they forget by a crash. For who asks is known to who is asked: of two founders the
+//!    later one would have asked the earlier one, or been asked by it, and so have known that it is
+//!    less, or that there is a group.
 //!  - *not-behind-backs*: a node that decides to make the group says from then on that there is one;
 //!    and it decides only where nobody new has asked it since it began to ask.
 
@@ -20,7 +23,8 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     me: Contact,
-    contacts: BTreeMap<Uuid, SocketAddr>,
+    /// By host id.
+    contacts: BTreeMap<Uuid, Contact>,
     /// Where nodes should be of which nothing else is known.
     seeds: Vec<SocketAddr>,
     /// The group that this node has decided to make.
@@ -53,33 +57,32 @@ pub(super) enum Waits {
 pub(super) type Answers = Vec<(SocketAddr, Option<(Contact, Acquaintance)>)>;
 
 impl Known {
-    /// This node, and the seeds that it was told of but itself.
-    pub(super) fn new(me: Contact, seeds: Vec<SocketAddr>) -> Known {
-        let seeds = seeds.into_iter().filter(|seed| *seed != me.address).collect();
+    /// This node, and the seeds that it was told of; without any it is its own.
+    pub(super) fn new(host_id: Uuid, address: SocketAddr, mut seeds: Vec<SocketAddr>) -> Known {
+        let is_seed = seeds.is_empty() || seeds.contains(&address);
+        let me = Contact { host_id, address, is_seed };
+        seeds.retain(|seed| *seed != address);
         Known { me, contacts: BTreeMap::new(), seeds, founds: None }
     }
 
     /// What this node says to others.
     pub(super) fn said(&self) -> Acquaintance {
-        let others = self.contacts.iter();
-        let others = others.map(|(host_id, address)| (*host_id, *address));
-        let others = others.map(|(host_id, address)| Contact { host_id, address });
-        Acquaintance { group: self.founds, contacts: [self.me].into_iter().chain(others).collect() }
+        let contacts = [self.me].into_iter().chain(self.contacts.values().copied()).collect();
+        Acquaintance { group: self.founds, contacts }
     }
 
     /// Takes what another node said; whether somebody is new.
     pub(super) fn hear(&mut self, said: &Acquaintance) -> bool {
         let mut news = false;
         for contact in said.contacts.iter().filter(|it| it.host_id != self.me.host_id) {
-            let before = self.contacts.insert(contact.host_id, contact.address);
-            news |= before != Some(contact.address);
+            news |= self.contacts.insert(contact.host_id, *contact) != Some(*contact);
         }
         news
     }
 
     /// Whom to ask now: seeds that are nobody's known address, and all that are known.
     pub(super) fn to_ask(&self) -> Vec<SocketAddr> {
-        let mut addresses: Vec<SocketAddr> = self.contacts.values().copied().collect();
+        let mut addresses: Vec<SocketAddr> = self.contacts.values().map(|it| it.address).collect();
         addresses.extend(&self.seeds);
         addresses.retain(|address| *address != self.me.address);
         addresses.sort();
@@ -90,6 +93,7 @@ impl Known {
     /// A seed turned out to be this node, under another address.
     pub(super) fn is_oneself(&mut self, seed: SocketAddr) {
         self.seeds.retain(|other| *other != seed);
+        self.me.is_seed = true;
     }
 
     /// What follows from the answers to all that [`Known::to_ask`] named; `asked` is what this node
@@ -109,9 +113,12 @@ impl Known {
         if news {
             return Step::Again(Waits::Others);
         }
-        match self.contacts.keys().next() {
-            Some(least) if *least < self.me.host_id => Step::Again(Waits::Founder(*least)),
-            _ => {
+        let all = || self.contacts.values().chain([&self.me]);
+        let by_seeds = all().filter(|contact| contact.is_seed).map(|contact| contact.host_id).min();
+        let founder = by_seeds.or_else(|| all().map(|contact| contact.host_id).min());
+        match founder.filter(|founder| *founder != self.me.host_id) {
+            Some(founder) => Step::Again(Waits::Founder(founder)),
+            None => {
                 self.founds = Some(group);
                 Step::Found
             }

@@ -21,6 +21,8 @@ pub(super) const CONTACTS_MAX: usize = 4096;
 pub(super) struct Contact {
     pub(super) host_id: Uuid,
     pub(super) address: SocketAddr,
+    /// Whether it is one of its own seeds.
+    pub(super) is_seed: bool,
 }
 
 /// What a node that belongs to no group yet tells others, and they tell it.
@@ -204,6 +206,7 @@ fn put_contacts(contacts: &[Contact], out: &mut Vec<u8>) {
     for contact in contacts {
         out.put(contact.host_id.as_bytes());
         put_address(contact.address, out);
+        out.put_u8(contact.is_seed as u8);
     }
 }
 
@@ -211,7 +214,13 @@ fn contacts(cursor: &mut Cursor<'_>) -> Result<Vec<Contact>, Damaged> {
     let mut contacts = Vec::new();
     for _ in 0..count(cursor, "contacts")? {
         let host_id = Uuid::from_bytes(cursor.array("a host id")?);
-        contacts.push(Contact { host_id, address: address(cursor)? });
+        let address = address(cursor)?;
+        let is_seed = match cursor.u8("whether a node is a seed")? {
+            0 => false,
+            1 => true,
+            _ => return Err(cursor.damaged("a truth value is neither 0 nor 1")),
+        };
+        contacts.push(Contact { host_id, address, is_seed });
     }
     Ok(contacts)
 }
@@ -277,9 +286,9 @@ mod tests {
             any::<[u8; 4]>().prop_map(IpAddr::from),
             any::<[u8; 16]>().prop_map(IpAddr::from)
         ];
-        (any::<u128>(), ip, any::<u16>()).prop_map(|(id, ip, port)| Contact {
-            host_id: Uuid::from_u128(id),
-            address: SocketAddr::new(ip, port),
+        (any::<u128>(), ip, any::<u16>(), any::<bool>()).prop_map(|(id, ip, port, is_seed)| {
+            let (host_id, address) = (Uuid::from_u128(id), SocketAddr::new(ip, port));
+            Contact { host_id, address, is_seed }
         })
     }
 

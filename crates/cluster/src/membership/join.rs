@@ -106,6 +106,14 @@ async fn joined(request: Request) -> Reply {
     Ok(answer.encode().into())
 }
 
+/// Why there is no answer.
+enum Unasked {
+    /// It may be there later.
+    NotNow(String),
+    /// It belongs to another cluster, or speaks another language, or this node was banned.
+    Stranger(String),
+}
+
 /// Why a node may not be let into a cluster that has this catalog; `None`: it may.
 fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
     let taken = |other: &&std::sync::Arc<Member>| {
@@ -143,14 +151,23 @@ impl Membership {
         let own = self.own();
         let others = self.cluster.topology();
         let others = others.present().filter(|member| member.host_id != own.host_id);
-        let contact = |host_id, address| Contact { host_id, address };
+        let contact = |host_id, address| Contact { host_id, address, is_seed: false };
         let mut contacts = vec![contact(own.host_id, own.address)];
         contacts.extend(others.map(|member| contact(member.host_id, member.address)));
         contacts
     }
 
     async fn let_in(&self, member: Member) -> Answer {
-        let Some((group, _)) = self.group.borrow().clone() else {
+        // Who was said to make the cluster is asked before it has.
+        let deadline = Instant::now() + JOIN_MAX / 3;
+        let group = loop {
+            let group = self.group.borrow().as_ref().map(|(group, _)| *group);
+            if group.is_some() || deadline <= Instant::now() {
+                break group;
+            }
+            sleep(ROUND / 5).await;
+        };
+        let Some(group) = group else {
             return Answer::Later("the node that was asked has no cluster yet".to_owned());
         };
         if member.host_id.as_u64_pair().1 == 0 {
@@ -190,7 +207,10 @@ impl Membership {
                 match self.ask_around(address, &asked).await {
                     Ok(Some(answer)) => answers.push((address, Some(answer))),
                     Ok(None) => self.known.borrow_mut().is_oneself(address),
-                    Err(why) => {
+                    Err(Unasked::Stranger(why)) => {
+                        return Err(format!("the node at {address} is of no use as a seed: {why}"));
+                    }
+                    Err(Unasked::NotNow(why)) => {
                         tracing::debug!(target: "membership", "{address}: {why}");
                         answers.push((address, None));
                     }
@@ -232,25 +252,30 @@ impl Membership {
         &self,
         address: SocketAddr,
         said: &Acquaintance,
-    ) -> Result<Option<(Contact, Acquaintance)>, String> {
+    ) -> Result<Option<(Contact, Acquaintance)>, Unasked> {
         let reached = match self.messaging.reach(address).await {
             Ok(reached) => reached,
-            Err(Down::RefusedByUs(refused) | Down::RefusedByPeer(refused))
-                if refused.why == Refusal::Oneself =>
-            {
-                return Ok(None);
+            Err(Down::RefusedByUs(refused) | Down::RefusedByPeer(refused)) => {
+                return match refused.why {
+                    Refusal::Oneself => Ok(None),
+                    Refusal::Cluster | Refusal::Version | Refusal::Banned => {
+                        Err(Unasked::Stranger(refused.to_string()))
+                    }
+                    _ => Err(Unasked::NotNow(refused.to_string())),
+                };
             }
-            Err(down) => return Err(down.to_string()),
+            Err(down) => return Err(Unasked::NotNow(down.to_string())),
         };
         self.messaging.set_peer(reached.host, address);
         let target =
             Target { shard: ToShard::At(0), ..Target::control(reached.host) };
         let payload = said.encode().into();
         let asked = self.messaging.call(target, DISCOVER, payload, ANSWER_MAX).await;
-        let answer = asked.map_err(|error| error.to_string())?;
-        let answer = Acquaintance::decode(&answer).map_err(|damaged| damaged.to_string())?;
+        let answer = asked.map_err(|error| Unasked::NotNow(error.to_string()))?;
+        let answer = Acquaintance::decode(&answer);
+        let answer = answer.map_err(|damaged| Unasked::NotNow(damaged.to_string()))?;
         let host_id = Uuid::from_u128(reached.host.0);
-        Ok(Some((Contact { host_id, address }, answer)))
+        Ok(Some((Contact { host_id, address, is_seed: false }, answer)))
     }
 
     /// Asks a member of a group to be let in; `None`: not now.

@@ -27,7 +27,6 @@ use catalog::{Member, MemberState, TopologyChange};
 use consensus::group::Start;
 use consensus::Group;
 use discovery::Known;
-use form::Contact;
 pub use form::Phase;
 use liveness::AllHeard;
 use messaging::{Messaging, Policy, Verbs};
@@ -116,7 +115,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         })?;
         let host_id = cluster.node().host_id;
         let address = SocketAddr::new(cluster.node().broadcast_address, listens.port());
-        let known = Known::new(Contact { host_id, address }, config.seeds.clone());
+        let known = Known::new(host_id, address, config.seeds.clone());
         let membership = Rc::new(Membership {
             address,
             config,

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 fn contact(number: usize) -> Contact {
     // Neither the order of addresses nor that of numbers is that of host ids.
     let host_id = Uuid::from_u128((number as u128 * 7) % 11 + 1);
-    Contact { host_id, address: SocketAddr::from(([127, 0, 0, number as u8 + 1], 7000)) }
+    let address = SocketAddr::from(([127, 0, 0, number as u8 + 1], 7000));
+    Contact { host_id, address, is_seed: false }
 }
 
 /// A node, while it looks for a group.
@@ -21,7 +22,8 @@ struct Node {
 impl Node {
     fn new(number: usize, seeds: &[usize]) -> Node {
         let seeds = seeds.iter().map(|seed| contact(*seed).address).collect();
-        let known = Known::new(contact(number), seeds);
+        let Contact { host_id, address, .. } = contact(number);
+        let known = Known::new(host_id, address, seeds);
         Node { known, asked: None, group: None, is_up: false }
     }
 }
@@ -62,14 +64,11 @@ proptest! {
     #[test]
     fn there_is_one_group(
         count in 1usize..6,
-        first_seed in 0usize..6,
-        all_know_all: bool,
+        seeds in proptest::collection::btree_set(0usize..6, 1..4),
         steps in proptest::collection::vec((0usize..6, 0u8..20), 0..200),
     ) {
-        let seeds: Vec<usize> = match all_know_all {
-            true => (0..count).collect(),
-            false => vec![first_seed % count],
-        };
+        let mut seeds: Vec<usize> = seeds.into_iter().map(|seed| seed % count).collect();
+        seeds.dedup();
         let mut nodes: Vec<Node> = (0..count).map(|number| Node::new(number, &seeds)).collect();
         for (number, what) in steps {
             let number = number % count;
@@ -93,7 +92,8 @@ proptest! {
 
 #[test]
 fn a_node_alone_makes_a_group_at_once() {
-    let mut known = Known::new(contact(0), vec![contact(0).address]);
+    let Contact { host_id, address, .. } = contact(0);
+    let mut known = Known::new(host_id, address, vec![address]);
     assert!(known.to_ask().is_empty());
     assert_eq!(known.decide(&known.said(), &Vec::new(), Uuid::from_u128(5)), Step::Found);
     assert_eq!(known.said().group, Some(Uuid::from_u128(5)));
@@ -102,7 +102,18 @@ fn a_node_alone_makes_a_group_at_once() {
 #[test]
 fn who_does_not_answer_is_waited_for() {
     let silent = contact(1).address;
-    let mut known = Known::new(contact(0), vec![silent]);
+    let Contact { host_id, address, .. } = contact(0);
+    let mut known = Known::new(host_id, address, vec![silent]);
     let step = known.decide(&known.said(), &vec![(silent, None)], Uuid::from_u128(5));
     assert_eq!(step, Step::Again(Waits::For(silent)));
+}
+
+#[test]
+fn two_that_name_each_other_alone_agree() {
+    let mut nodes = [Node::new(0, &[1]), Node::new(1, &[0])];
+    nodes.iter_mut().for_each(|node| node.is_up = true);
+    for _ in 0..20 {
+        (0..2).for_each(|number| step(&mut nodes, number));
+    }
+    assert!(nodes[0].group.is_some() && nodes[0].group == nodes[1].group);
 }
