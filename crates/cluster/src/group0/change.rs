@@ -9,6 +9,7 @@ use super::machine::CatalogMachine;
 use super::payload::Payload;
 use crate::registry::{ChangeError, Cluster};
 use crate::schema::{Catalog, Schema};
+use catalog::placement::Here;
 use catalog::{Moment, SchemaChange};
 use consensus::Group;
 use consensus::once::{self, History, Outcome, StateId};
@@ -61,7 +62,8 @@ impl CatalogMachine {
         let catalog =
             Catalog { schema: cluster.schema(), access: cluster.access().state().clone() };
         let (micros, random) = (cluster.next_micros(), runtime::random_u64());
-        let moment = Moment { micros, random, shards: cluster.node().shards };
+        let Here { host_id, shards } = cluster.node().here();
+        let moment = Moment { micros, random, host_id, shards };
         let command = catalog.change_schema(changes, None, moment)?;
         let version = command.version().expect("a change of the schema");
         let rows = command.rows(&catalog.schema, cluster.node().host_id);

@@ -24,6 +24,7 @@ use crate::node::NodeInfo;
 use crate::schema::{Catalog, Schema};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
+use catalog::placement::Here;
 use catalog::{Command, Moment, SchemaChange};
 use model::{TableId, TableSchema, Uuid};
 use mutation::FrozenMutation;
@@ -250,7 +251,8 @@ impl Cluster {
         let events: Vec<SchemaEvent> = changes.iter().map(SchemaEvent::of).collect();
         debug_assert!(events.len() == changes.len(), "told: an event per change");
         let (micros, random) = (self.next_micros(), runtime::random_u64());
-        let moment = Moment { micros, random, shards: self.node.shards };
+        let Here { host_id, shards } = self.node.here();
+        let moment = Moment { micros, random, host_id, shards };
         let command = self.catalog.borrow().change_schema(changes, creator, moment);
         let command = command.map_err(ChangeError::Failed)?;
         self.carry_out(command).await.map_err(ChangeError::Failed)?;
