@@ -21,6 +21,7 @@
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
+//! * [`nodes`]: all nodes, as people and drivers are told of them.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
 //! * [`boot`]: start and stop.
@@ -30,6 +31,7 @@ pub mod boot;
 pub mod event;
 pub mod group0;
 pub mod node;
+pub mod nodes;
 pub mod placement;
 pub mod rates;
 pub mod records;
@@ -57,6 +59,7 @@ pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use node_tables::client_routes::ClientRoute;
 pub use node_tables::compaction_history::CompactionRecord;
+pub use nodes::{Heard, Node, Nodes};
 pub use placement::{Placement, Replica, Replicas, Stretch};
 pub use registry::{ChangeError, Cluster};
 pub use schema::{KeyspaceEntry, Schema, TableEntry};
