@@ -145,6 +145,13 @@ impl Placement {
     /// Who has a token of a table.
     #[inline]
     pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        match self.is_alone {
+            true => Replicas::Here,
+            false => self.among_many(table, token),
+        }
+    }
+
+    fn among_many(&self, table: &TableEntry, token: Token) -> Replicas {
         match self.kind(table) {
             None => Replicas::Here,
             Some(Kind::Ring(spread)) => {
@@ -244,6 +251,24 @@ impl Placement {
         debug_assert!(shard < shards, "present: shard {shard} of {shards} of node {host_id}");
         let (is_here, is_local_dc) = (distance == 0, Some(dc) == self.local_dc);
         Replica { host_id, is_here, is_local_dc, dc, shard }
+    }
+}
+
+/// The placement of the latest topology that a shard has shown.
+#[derive(Default)]
+pub struct Latest {
+    placement: RefCell<Option<Rc<Placement>>>,
+}
+
+impl Latest {
+    /// That of a topology: the one of last time, if it has not changed.
+    #[inline]
+    pub fn of(&self, topology: &Topology, me: &NodeInfo) -> Rc<Placement> {
+        let mut latest = self.placement.borrow_mut();
+        match &*latest {
+            Some(placement) if placement.version == topology.version() => placement.clone(),
+            _ => latest.insert(Rc::new(Placement::new(topology, me))).clone(),
+        }
     }
 }
 

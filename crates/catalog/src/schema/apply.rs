@@ -91,18 +91,16 @@ impl<L: Local> Schema<L> {
     }
 
     /// The same, where the tables that are in `before` too are on the shards of this node on which
-    /// they are there. Replicas that did not change are shared.
+    /// they are there.
     pub fn with_tablets_of(mut self, before: &Schema<L>) -> Schema<L> {
-        let both = |entry: &Rc<TableEntry<L>>| {
-            let known = before.by_id.get(&entry.schema.id)?.clone();
-            Some((entry.clone(), known))
+        let other = |entry: &&Rc<TableEntry<L>>| {
+            let known = before.by_id.get(&entry.schema.id);
+            known.is_some_and(|known| known.tablets != entry.tablets)
         };
-        let both: Vec<_> = self.by_id.values().filter_map(both).collect();
-        for (entry, known) in both {
-            let tablets = known.tablets.clone();
-            let same = known.replicas == entry.replicas;
-            let replicas = if same { &known } else { &entry }.replicas.clone();
-            self.put_entry(Rc::new(TableEntry { tablets, replicas, ..(*entry).clone() }));
+        let moved: Vec<_> = self.by_id.values().filter(other).cloned().collect();
+        for entry in moved {
+            let tablets = before.by_id[&entry.schema.id].tablets.clone();
+            self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
         }
         self
     }
