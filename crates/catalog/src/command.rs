@@ -14,6 +14,7 @@
 
 use crate::facts;
 use crate::grants::consequences;
+use crate::placement::Here;
 use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage};
 use crate::schema_tables::CHANGE_MICROS;
 use crate::topology::{self, Topology, TopologyChange};
@@ -48,7 +49,8 @@ pub struct Moment {
     pub micros: i64,
     /// Tells the schema's version from others of that time.
     pub random: u64,
-    /// Of the node.
+    /// Of the node: who it is, and its shards.
+    pub host_id: Uuid,
     pub shards: u16,
 }
 
@@ -154,15 +156,14 @@ impl Command {
     }
 
     /// All that makes it durable, to be written as one: rows of system tables. `before` is the
-    /// schema that it was decided on; `host_id` the node that has all tablets.
-    pub fn rows<L: Local>(&self, before: &Schema<L>, host_id: Uuid) -> Vec<FrozenMutation> {
+    /// schema that it was decided on.
+    pub fn rows<L: Local>(&self, before: &Schema<L>, _host_id: Uuid) -> Vec<FrozenMutation> {
         self.check_decided_on(before);
         let last = self.last_timestamp();
         let mut rows = Vec::new();
         if let Some((complete, version)) = &self.schema {
             let begins_at = self.begins_at;
-            let (mut of_schema, until) =
-                schema_tables::mutations(before, complete, host_id, begins_at);
+            let (mut of_schema, until) = schema_tables::mutations(before, complete, begins_at);
             assert!(until <= last, "later-than-all: rows of {until} in a command until {last}");
             assert!(begins_at < until, "later-than-all: rows of {until} are not after the begin");
             rows.append(&mut of_schema);
@@ -196,8 +197,9 @@ impl<L: Local> Catalog<L> {
         creator: Option<&str>,
         moment: Moment,
     ) -> Result<Command, String> {
-        let Moment { micros, random, shards } = moment;
-        let complete = self.schema.complete(changes, micros, shards)?;
+        let Moment { micros, random, host_id, shards } = moment;
+        let here = Here { host_id, shards };
+        let complete = self.schema.complete(changes, micros, &self.topology, here)?;
         let of = |change| consequences(&self.access, &self.schema, change, creator);
         let access = complete.changes.iter().flat_map(of).collect();
         let last = micros + CHANGE_MICROS * complete.changes.len() as i64;
@@ -261,7 +263,7 @@ mod tests {
     }
 
     fn moment(micros: i64) -> Moment {
-        Moment { micros, random: 7, shards: 2 }
+        Moment { micros, random: 7, host_id: Uuid::from_u128(9), shards: 2 }
     }
 
     fn creation() -> Vec<SchemaChange> {
@@ -285,7 +287,8 @@ mod tests {
         let mut stored = Stored::default();
         TABLES.iter().for_each(|name| stored.add(name, table(keyspace_of(name), name)));
         let mut schema = Schema::of_system(catalog.schema.version, 2);
-        read::load(&mut schema, &stored, 2).expect("what was stored");
+        let here = Here { host_id: Uuid::from_u128(9), shards: 2 };
+        read::load(&mut schema, &stored, here).expect("what was stored");
         let access = access_tables::TABLES.map(|name| (name, table("system", name)));
         let access = access_tables::load(&access.into());
         let grants = access.grants_of("me").iter().map(|it| it.resource.name()).collect::<Vec<_>>();

@@ -13,13 +13,13 @@ use mutation::FrozenMutation;
 
 impl<L: Local> Catalog<L> {
     /// All that makes this snapshot durable, with the timestamp `at` and the one before, and facts
-    /// by name. `host_id`: the node that has all tablets.
-    pub fn rows(&self, host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
+    /// by name.
+    pub fn rows(&self, _host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
         assert!(0 < at, "in-place-of: rows of {at} come after nothing");
         let names = self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name));
         let nothing = self.schema.without(names, Uuid::nil());
         let complete = self.schema.changes_since(&nothing);
-        let mut writer = Writer::new(&*self.schema, host_id);
+        let mut writer = Writer::new(&*self.schema);
         complete.changes.iter().for_each(|change| writer.change(change, &complete.tablets, at));
         let mut rows = writer.finish();
         let access = self.access.changes();
@@ -39,8 +39,8 @@ impl<L: Local> Catalog<L> {
 
     /// Deletes what makes this snapshot durable, before `at`: what is written at that time lives.
     /// Facts, the version of the schema, and nodes stay: [`Catalog::rows`] replaces them.
-    pub fn forgotten(&self, host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
-        let mut writer = Writer::new(&*self.schema, host_id);
+    pub fn forgotten(&self, _host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
+        let mut writer = Writer::new(&*self.schema);
         for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {
             let dropped = SchemaChange::DropKeyspace(name.clone());
             debug_assert!(self.schema.keyspace(name).is_some(), "in-place-of: {name} is not there");

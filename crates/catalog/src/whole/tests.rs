@@ -1,5 +1,6 @@
 use super::*;
 use crate::command::{Command, Moment};
+use crate::placement::Here;
 use crate::rows::testing;
 use crate::schema::testing::change;
 use crate::schema_tables::read;
@@ -19,6 +20,10 @@ fn host() -> Uuid {
     Uuid::from_u128(9)
 }
 
+fn here() -> Here {
+    Here { host_id: host(), shards: SHARDS }
+}
+
 /// What a node loads from these rows.
 fn load(rows: &[FrozenMutation], version: Uuid) -> Catalog {
     let mut schema = Schema::of_system(version, SHARDS);
@@ -28,7 +33,7 @@ fn load(rows: &[FrozenMutation], version: Uuid) -> Catalog {
     };
     let mut stored = Stored::default();
     TABLES.iter().for_each(|name| stored.add(name, table(keyspace_of(name), name)));
-    read::load(&mut schema, &stored, SHARDS).expect("what was stored");
+    read::load(&mut schema, &stored, here()).expect("what was stored");
     let access = access_tables::TABLES.map(|name| (name, table("system", name)));
     let access = access_tables::load(&access.into());
     let topology = topology::load(&table("system", topology::TABLE)).expect("what was stored");
@@ -90,7 +95,8 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
             let changes = access_change(&last.access, kind - 14, variant);
             (!changes.is_empty()).then(|| Command::of_access(changes, at + 1))
         } else {
-            let moment = Moment { micros: at + 1, random: number as u64, shards: SHARDS };
+            let Here { host_id, shards } = here();
+            let moment = Moment { micros: at + 1, random: number as u64, host_id, shards };
             let drawn = change(&last.schema, kind, name, variant, 1000 + number as u128);
             drawn.and_then(|drawn| last.change_schema(vec![drawn], Some("r"), moment).ok())
         };

@@ -106,7 +106,7 @@ impl Cluster {
         let mut schema = self.schema().without(&touched.keyspaces, version);
         for name in &touched.keyspaces {
             let rows = stored::keyspace_rows(storage, name).await.map_err(failed)?;
-            let loaded = read::load(&mut schema, &rows, self.node.shards);
+            let loaded = read::load(&mut schema, &rows, self.node.here());
             loaded.map_err(|damaged| damaged.to_string())?;
         }
         // Which shards tablets are on is this node's own affair, and settled at its start.

@@ -23,11 +23,13 @@ use crate::auto_snapshots::AutoSnapshots;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
 use crate::node::NodeInfo;
 use crate::peers::{self, Lives, Peers};
-use crate::schema::{Catalog, Schema};
+use crate::placement::{Placement, Replicas};
+use crate::schema::{Catalog, Schema, TableEntry};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
+use catalog::placement::Here;
 use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
-use model::{TableId, TableSchema, Uuid};
+use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
 use order::{Order, Proposed};
 use runtime::Erased;
@@ -85,13 +87,17 @@ pub struct Cluster {
     auto_snapshots: AutoSnapshots,
     access: Access,
     peers: Peers,
+    /// Of the topology that this shard shows.
+    placement: RefCell<Rc<Placement>>,
 }
 
 impl Cluster {
     /// `last_timestamp`: that of the last command which is durable, and which `catalog` shows.
     pub(crate) fn new(node: NodeInfo, catalog: Catalog, last_timestamp: i64) -> Cluster {
+        let placement = Placement::new(&catalog.topology, &node);
         let catalog = Rc::new(RefCell::new(catalog));
         Cluster {
+            placement: RefCell::new(Rc::new(placement)),
             node,
             catalog: catalog.clone(),
             subscribers: Subscribers::default(),
@@ -141,6 +147,24 @@ impl Cluster {
 
     pub(crate) fn set_lives(&self, lives: Lives) {
         self.peers.replace(lives);
+    }
+
+    /// Who has a token of a table.
+    #[inline]
+    pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        self.placement.borrow().replicas(table, token)
+    }
+
+    /// Where the data is, under the topology that this shard shows.
+    pub fn placement(&self) -> Rc<Placement> {
+        self.placement.borrow().clone()
+    }
+
+    /// The topology is another one: where nodes are, and data.
+    fn place(&self) {
+        let topology = self.topology();
+        self.placement.replace(Rc::new(Placement::new(&topology, &self.node)));
+        peers::tell_addresses(&topology, self.node.host_id);
     }
 
     /// Whether a node answers; this one does.
@@ -268,7 +292,8 @@ impl Cluster {
     /// What the next command takes from its surroundings.
     fn moment(&self) -> Moment {
         let (micros, random) = (self.next_micros(), runtime::random_u64());
-        Moment { micros, random, shards: self.node.shards }
+        let Here { host_id, shards } = self.node.here();
+        Moment { micros, random, host_id, shards }
     }
 
     /// Runs a change on shard 0, to its end, also when the returned future is dropped.
@@ -539,7 +564,7 @@ async fn show(command: Command, read: Read, altered: Vec<TableSchema>) {
             cluster.catalog.borrow_mut().topology = topology;
         }
         if before.version() != cluster.topology().version() {
-            peers::tell_addresses(&cluster.topology(), cluster.node.host_id);
+            cluster.place();
         }
         (cluster.schema().version, gone)
     };
