@@ -173,10 +173,21 @@ impl Membership {
         if member.host_id.as_u64_pair().1 == 0 {
             return Answer::Refused("a host id that ends with zeros".to_owned());
         }
-        let decide = move |catalog: &Catalog| {
+        let accepted = || {
+            let contacts = self.contacts();
+            Answer::Accepted(Acquaintance { group: Some(group), contacts })
+        };
+        let is_in = |catalog: &Catalog, member: &Member| {
             let known = catalog.topology.member(member.host_id);
-            if known.is_some_and(|known| known.state == MemberState::Normal) {
-                // It has asked before, and did not hear the answer.
+            known.is_some_and(|known| known.state == MemberState::Normal)
+        };
+        // It has asked before, and did not hear the answer. Nobody else is asked then: without its
+        // vote there may be no majority.
+        if is_in(&self.cluster.catalog(), &member) {
+            return accepted();
+        }
+        let decide = move |catalog: &Catalog| {
+            if is_in(catalog, &member) {
                 return Ok(Vec::new());
             }
             match refuses(catalog, &member) {
@@ -185,10 +196,7 @@ impl Membership {
             }
         };
         match self.cluster.change_topology(decide).await {
-            Ok(()) => {
-                let contacts = self.contacts();
-                Answer::Accepted(Acquaintance { group: Some(group), contacts })
-            }
+            Ok(()) => accepted(),
             Err(ChangeError::Refused(why)) => Answer::Refused(why),
             Err(ChangeError::Failed(why)) => Answer::Later(why),
         }

@@ -151,6 +151,13 @@ async fn start_messages(config: &Config, cluster: &Cluster) {
     runtime::on_all_shards(start).await;
 }
 
+/// How this node's part of the group is. On shard 0; `None`: it takes no part.
+pub fn status() -> Option<consensus::group::Status> {
+    let membership = runtime::local::try_get::<Membership>()?;
+    let group = membership.group.borrow();
+    group.as_ref().map(|(_, group)| group.status())
+}
+
 /// This node says from now on that it serves clients, or that it does no longer.
 pub fn enter(phase: Phase) -> Erased<'static, ()> {
     Erased::new(move || async move {
