@@ -1,8 +1,8 @@
 //! The nodes of the cluster as one immutable snapshot, and the changes that it can undergo; as rows
 //! of `system.topology`, and back. Pure.
 //!
-//! A node is known to the others by its host id. Where it is, and how many shards it has, may change
-//! between two starts; its data centre, rack and tokens are for life.
+//! A node is known to the others by its host id. Where it is, and how many shards it has, may
+//! change between two starts; its data centre, rack and tokens are for life.
 //!
 //! Invariants
 //!  - *one-place*: no token is of two nodes that own tokens.
@@ -139,7 +139,8 @@ impl Topology {
                 let (address, other) = (member.address, other.host_id);
                 return Err(format!("node {host_id} is at {address}, where node {other} is"));
             }
-            let taken = other.tokens.iter().find(|token| member.tokens.binary_search(token).is_ok());
+            let taken =
+                other.tokens.iter().find(|token| member.tokens.binary_search(token).is_ok());
             if let Some(token) = taken {
                 let (token, other) = (token.0, other.host_id);
                 return Err(format!("node {host_id} has token {token}, as node {other} has"));
@@ -278,9 +279,8 @@ fn number<const N: usize>(row: &Row, name: &str) -> Option<[u8; N]> {
 /// The texts of a set; none where it is null.
 fn texts(row: &Row, name: &str) -> Option<Vec<String>> {
     let Some(bytes) = row.get(name) else { return Some(Vec::new()) };
-    let text = |part: Result<Option<&[u8]>, stdx::Damaged>| {
-        String::from_utf8(part.ok()??.to_vec()).ok()
-    };
+    let text =
+        |part: Result<Option<&[u8]>, stdx::Damaged>| String::from_utf8(part.ok()??.to_vec()).ok();
     list_elements(bytes).map(text).collect()
 }
 

@@ -36,8 +36,8 @@ pub struct Own {
     pub within: Duration,
 }
 
-/// Starts this node's part of the group; from then on changes of the catalog are ordered by its log.
-/// On shard 0 of a node that has booted. `tune`: other knobs than the usual.
+/// Starts this node's part of the group; from then on changes of the catalog are ordered by its
+/// log. On shard 0 of a node that has booted. `tune`: other knobs than the usual.
 pub fn start(
     own: Own,
     start: Start,

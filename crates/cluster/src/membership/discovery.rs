@@ -1,18 +1,18 @@
 //! Which node makes the group, when several start at once for the first time. Pure.
 //!
-//! A node without a group asks its seeds, and whoever these know, for whom they know. Where somebody
-//! belongs to a group it joins that one. Otherwise, once everybody that it knows has answered, and
-//! nobody knows another one, the least by host id makes the group of those that are their own seeds;
-//! where nobody is, of all. So a node makes no group behind the back of a seed that started anew and
-//! has forgotten it.
+//! A node without a group asks its seeds, and whoever these know, for whom they know. Where
+//! somebody belongs to a group it joins that one. Otherwise, once everybody that it knows has
+//! answered, and nobody knows another one, the least by host id makes the group of those that
+//! are their own seeds; where nobody is, of all. So a node makes no group behind the back of a
+//! seed that started anew and has forgotten it.
 //!
 //! Invariants
-//!  - *one-founder*: of nodes that have the same seeds one makes a group, whenever they start and
-//!    whatever they forget by a crash. For who asks is known to who is asked: of two founders the
-//!    later one would have asked the earlier one, or been asked by it, and so have known that it is
-//!    less, or that there is a group.
-//!  - *not-behind-backs*: a node that decides to make the group says from then on that there is one;
-//!    and it decides only where nobody new has asked it since it began to ask.
+//!  - *one-founder*: of nodes that have the same seeds one makes a group, whenever they start
+//!    and whatever they forget by a crash. For who asks is known to who is asked: of two
+//!    founders the later one would have asked the earlier one, or been asked by it, and so have
+//!    known that it is less, or that there is a group.
+//!  - *not-behind-backs*: a node that decides to make the group says from then on that there is
+//!    one; and it decides only where nobody new has asked it since it began to ask.
 
 use super::form::{Acquaintance, Contact};
 use model::Uuid;

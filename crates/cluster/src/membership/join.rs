@@ -6,11 +6,11 @@
 //!  - *own-data-stays*: a node that has tables of its own does not join others, and a cluster that
 //!    has tables takes no node yet: its data would have to move.
 
+use super::Membership;
 use super::discovery::{Answers, Step, Waits};
 use super::form::{Acquaintance, Answer, Contact, Pulse, decode_member, encode_member};
 use super::transport::number;
 use super::verbs::{DISCOVER, JOIN, PING, RAFT};
-use super::Membership;
 use crate::peers;
 use crate::registry::ChangeError;
 use crate::schema::{Catalog, Schema};
@@ -44,7 +44,8 @@ pub(super) fn serve(verbs: &mut Verbs) {
 /// This node's part, where it has one yet, and this is the shard that is asked.
 fn own() -> Result<Rc<Membership>, Payload> {
     let membership = runtime::local::try_get::<Membership>();
-    membership.ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
+    membership
+        .ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
 }
 
 fn refusal(what: impl ToString) -> Payload {
@@ -275,8 +276,7 @@ impl Membership {
             Err(down) => return Err(Unasked::NotNow(down.to_string())),
         };
         self.messaging.set_peer(reached.host, address);
-        let target =
-            Target { shard: ToShard::At(0), ..Target::control(reached.host) };
+        let target = Target { shard: ToShard::At(0), ..Target::control(reached.host) };
         let payload = said.encode().into();
         let asked = self.messaging.call(target, DISCOVER, payload, ANSWER_MAX).await;
         let answer = asked.map_err(|error| Unasked::NotNow(error.to_string()))?;
@@ -297,7 +297,8 @@ impl Membership {
                 contact.host_id, contact.address
             ));
         }
-        let target = Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
+        let target =
+            Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
         let payload = encode_member(&self.own()).into();
         let asked = self.messaging.call(target, JOIN, payload, JOIN_MAX).await;
         let answer = match asked {

@@ -1,13 +1,13 @@
 //! Which nodes live: each is asked directly, again and again. Runs on shard 0.
 //!
 //! Invariants
-//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said that
-//!    it goes; not because one answer is late.
+//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said
+//!    that it goes; not because one answer is late.
 //!  - *up-is-ready*: clients are told that a node is up when it serves them.
 
+use super::Membership;
 use super::form::{Phase, Pulse};
 use super::verbs::PING;
-use super::Membership;
 use crate::event::Event;
 use crate::peers::{self, Life, Lives};
 use crate::registry::Cluster;
@@ -125,7 +125,9 @@ impl Membership {
             if alive(was) != alive(is) {
                 let (host_id, address) = (member.host_id, member.address);
                 match alive(is) {
-                    true => tracing::info!(target: "membership", "node {host_id} at {address} is up"),
+                    true => {
+                        tracing::info!(target: "membership", "node {host_id} at {address} is up")
+                    }
                     false => {
                         tracing::warn!(target: "membership", "node {host_id} at {address} is down");
                     }

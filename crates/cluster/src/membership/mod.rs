@@ -1,5 +1,5 @@
-//! Who belongs to the cluster: how a node finds it and is let in, who of its nodes lives, and who of
-//! them votes.
+//! Who belongs to the cluster: how a node finds it and is let in, who of its nodes lives, and who
+//! of them votes.
 //!
 //! Lives on: shard 0, where other nodes ask for it; each shard has messages of its own. From the
 //! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `discovery` (who makes the group;
@@ -24,8 +24,8 @@ use crate::peers;
 use crate::registry::Cluster;
 use catalog::facts;
 use catalog::{Member, MemberState, TopologyChange};
-use consensus::group::Start;
 use consensus::Group;
+use consensus::group::Start;
 use discovery::Known;
 pub use form::Phase;
 use liveness::AllHeard;

@@ -4,8 +4,8 @@
 //!  - *one-hand*: the members are changed by the leader alone, to what the topology that it shows
 //!    asks for.
 
-use super::transport::number;
 use super::Membership;
+use super::transport::number;
 use catalog::Member;
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
 use runtime::time::sleep;

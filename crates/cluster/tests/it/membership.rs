@@ -235,9 +235,8 @@ fn nodes_that_start_as_they_like_are_one_cluster() {
             let made = nodes.make(*number, name);
             assert_eq!(made, Ok(()), "seed {seed}: node {number}: {:#?}", nodes.statuses());
         }
-        let both = nodes.run(victim, async {
-            join(make("one".to_owned()), make("two".to_owned())).await
-        });
+        let both =
+            nodes.run(victim, async { join(make("one".to_owned()), make("two".to_owned())).await });
         assert_eq!(both, (Ok(()), Ok(())), "seed {seed}");
         nodes.agree(&all);
         let tables = nodes.run(0, async {
