@@ -1,7 +1,6 @@
 //! The computed tables of which this crate knows the rows: of the node, its tokens, its storage,
 //! its options. One of them, `system.config`, is written too.
 
-use crate::node::RELEASE_VERSION;
 use crate::nodes::{Node, Nodes, Range};
 use crate::registry::Cluster;
 use crate::schema::Schema;
@@ -22,7 +21,6 @@ pub(crate) fn provide_own(cluster: &Cluster) {
     cluster.provide("cluster_status", Rc::new(|| Box::pin(cluster_status())));
     cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
     cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
-    cluster.provide("topology", Rc::new(|| Box::pin(topology())));
     cluster.provide("snapshots", Rc::new(|| Box::pin(snapshots())));
     cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
     cluster.provide("config", Rc::new(|| Box::pin(config())));
@@ -243,32 +241,6 @@ async fn snapshots() -> Vec<VirtualRow> {
         row(&schema, values)
     });
     rows.collect()
-}
-
-async fn topology() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("topology") else { return Vec::new() };
-    let node = cluster.node();
-    let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
-    let set = partition::texts(tokens.iter().map(String::as_str));
-    vec![row(
-        &schema,
-        vec![
-            ("key", b"topology".to_vec()),
-            ("host_id", node.host_id.as_bytes().to_vec()),
-            ("tablet_balancing_enabled", vec![1]),
-            ("upgrade_state", b"done".to_vec()),
-            ("version", 1i64.to_be_bytes().to_vec()),
-            ("cleanup_status", b"clean".to_vec()),
-            ("datacenter", node.data_center.clone().into_bytes()),
-            ("ignore_msb", i32::from(model::Sharder::IGNORED_BITS).to_be_bytes().to_vec()),
-            ("node_state", b"normal".to_vec()),
-            ("num_tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
-            ("rack", node.rack.clone().into_bytes()),
-            ("release_version", RELEASE_VERSION.as_bytes().to_vec()),
-            ("shard_count", (node.shards as i32).to_be_bytes().to_vec()),
-            ("tokens", bytes(set)),
-        ],
-    )]
 }
 
 #[cfg(test)]

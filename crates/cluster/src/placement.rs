@@ -214,6 +214,7 @@ impl Placement {
     fn place(&self, table: &TableEntry) -> Kind {
         let mut tables = self.tables.borrow_mut();
         tables.retain(|_, placed| 0 < placed.table.strong_count());
+        self.spreads.borrow_mut().retain(|spread| 0 < spread.strong_count());
         let kind = match table.replicas.is_empty() {
             true => Kind::Ring(self.spread(&table.replication)),
             false => Kind::Tablets(Rc::new(Tablets::new(self, table.replicas.clone()))),
@@ -231,7 +232,6 @@ impl Placement {
     /// The ring of a replication: that of other tables, where they have the same.
     fn spread(&self, replication: &Replication) -> Rc<Spread> {
         let mut spreads = self.spreads.borrow_mut();
-        spreads.retain(|spread| 0 < spread.strong_count());
         let mut known = spreads.iter().filter_map(Weak::upgrade);
         if let Some(found) = known.find(|spread| spread.replication == *replication) {
             return found;
