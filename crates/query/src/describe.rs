@@ -48,7 +48,7 @@ pub(crate) fn execute(
     }
     let (schema, keyspace) = (cluster.schema(), session.keyspace());
     let rows = match statement.what {
-        Described::Cluster => describe_cluster(&schema, cluster, keyspace),
+        Described::Cluster => describe_cluster(&schema, &cluster, keyspace),
         _ => {
             let (access, state) = (cluster.access(), parameters.paging_state);
             let roles = access.state();
