@@ -7,7 +7,7 @@
 use crate::command::Catalog;
 use crate::schema::{Local, Schema, SchemaChange, Tablets};
 use crate::schema_tables::write::Writer;
-use crate::{access_tables, facts};
+use crate::{access_tables, facts, topology};
 use model::Uuid;
 use mutation::FrozenMutation;
 
@@ -28,6 +28,7 @@ impl<L: Local> Catalog<L> {
             "in-place-of: roles or grants are lost"
         );
         rows.append(&mut access_tables::mutations(&self.schema, &access, at));
+        rows.push(topology::whole(&self.topology, at));
         rows.extend(facts::version(&self.schema, self.schema.version, at));
         let changed_at = (facts::ACCESS_CHANGED_AT, &*at.to_string());
         for (name, value) in facts.iter().copied().chain([changed_at]) {
@@ -37,7 +38,7 @@ impl<L: Local> Catalog<L> {
     }
 
     /// Deletes what makes this snapshot durable, before `at`: what is written at that time lives.
-    /// Facts and the version of the schema stay.
+    /// Facts, the version of the schema, and nodes stay: [`Catalog::rows`] replaces them.
     pub fn forgotten(&self, _host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
         let mut writer = Writer::new(&*self.schema);
         for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {

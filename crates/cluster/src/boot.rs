@@ -28,6 +28,7 @@ use runtime::io::{IoError, fs};
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use storage::{Log, Storage};
 
 /// Holds the node's host id, in the data directory.
@@ -257,7 +258,8 @@ impl Found {
         let shown = facts::find(&facts, SYSTEM_TABLES_SHOWN);
         let access = stored::access(storage).await?;
         let access_changed_at = facts::find(&facts, ACCESS_CHANGED_AT).parse().unwrap_or(0);
-        let catalog = Catalog { schema: Rc::new(schema), access };
+        let topology = Arc::new(stored::topology(storage).await?);
+        let catalog = Catalog { schema: Rc::new(schema), access, topology };
         Ok(Found { remembered, catalog, access_changed_at, shown })
     }
 }

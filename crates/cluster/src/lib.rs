@@ -14,13 +14,15 @@
 //! * `catalog`, a crate of its own: the pure state machine, and its rows.
 //! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
 //!   [`statements`], [`traffic`] (counters).
-//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
+//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`]; [`peers`], the other
+//!   nodes.
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
 //! * [`placement`]: which nodes, and which shards of these, have a token.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
+//! * [`membership`]: who belongs to the cluster, and who of them lives.
 //! * [`nodes`]: all nodes, as people and drivers are told of them.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
@@ -30,7 +32,9 @@ pub mod access;
 pub mod boot;
 pub mod event;
 pub mod group0;
+pub mod membership;
 pub mod node;
+pub mod peers;
 pub mod nodes;
 pub mod placement;
 pub mod rates;

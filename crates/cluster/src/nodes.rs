@@ -105,7 +105,16 @@ impl Nodes {
 
     /// Those that this shard knows.
     pub fn seen(cluster: &Cluster) -> Nodes {
-        Nodes::of(&Topology::default(), cluster.node(), |_| Heard::default())
+        let lives = cluster.lives();
+        let heard = |host_id: Uuid| match lives.get(&host_id) {
+            Some(life) => Heard {
+                is_up: life.is_alive,
+                schema: Some(life.schema),
+                load_bytes: Some(life.load_bytes),
+            },
+            None => Heard::default(),
+        };
+        Nodes::of(&cluster.topology(), cluster.node(), heard)
     }
 
     /// By host id.

@@ -254,24 +254,6 @@ impl Placement {
     }
 }
 
-/// The placement of the latest topology that a shard has shown.
-#[derive(Default)]
-pub struct Latest {
-    placement: RefCell<Option<Rc<Placement>>>,
-}
-
-impl Latest {
-    /// That of a topology: the one of last time, if it has not changed.
-    #[inline]
-    pub fn of(&self, topology: &Topology, me: &NodeInfo) -> Rc<Placement> {
-        let mut latest = self.placement.borrow_mut();
-        match &*latest {
-            Some(placement) if placement.version == topology.version() => placement.clone(),
-            _ => latest.insert(Rc::new(Placement::new(topology, me))).clone(),
-        }
-    }
-}
-
 /// By set of owners, and by the shards of a token: the sum of them on the owners.
 type Lists = HashMap<(u32, u32), Rc<[Replica]>>;
 

@@ -235,18 +235,6 @@ fn a_tablet_on_a_shard_that_is_gone_is_on_another() {
 }
 
 #[test]
-fn each_version_of_the_topology_has_its_placement() {
-    let (topology, me) = three();
-    let latest = Latest::default();
-    let first = latest.of(&topology, &me);
-    assert!(Rc::ptr_eq(&first, &latest.of(&topology, &me)));
-    let next = topology.apply(&catalog::TopologyChange::Left(Uuid::from_u128(3)));
-    let second = latest.of(&next, &me);
-    assert_eq!((first.version() + 1, second.version()), (second.version(), next.version()));
-    assert!(Rc::ptr_eq(&second, &latest.of(&next, &me)));
-}
-
-#[test]
 fn nodes_that_have_left_have_nothing() {
     let (topology, me) = three();
     let options = [("class", "SimpleStrategy"), ("replication_factor", "3")];

@@ -155,6 +155,7 @@ fn shows(cluster: &Cluster, wanted: &Catalog) -> bool {
     let same = schema.version == wanted.schema.version;
     same && wanted.schema.changes_since(&*schema).changes.is_empty()
         && cluster.access().state().says_the_same(&wanted.access)
+        && cluster.topology() == wanted.topology
 }
 
 impl Workload for Follower {
@@ -168,7 +169,7 @@ impl Workload for Follower {
             let schema = catalog::Schema::of_system(version, SHARDS).into();
             let access = cluster.access().state().clone();
             let last = runtime::time::wall_micros() + 1_000_000;
-            let catalog = Catalog { schema, access };
+            let catalog = Catalog { schema, access, topology: cluster.topology() };
             let acknowledged = catalog.clone();
             let (host_id, pending) = (cluster.node().host_id, VecDeque::new());
             Leader { host_id, catalog, last, acknowledged, pending, count: 0 }
