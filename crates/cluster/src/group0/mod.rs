@@ -45,6 +45,8 @@ pub fn start(
 ) -> Erased<'static, Result<Group, Failed>> {
     Erased::new(move || async move {
         let Own { group, me, transport, segment_bytes, within } = own;
+        assert!(runtime::shard_id() == 0, "the schema log is of shard 0");
+        assert!(!within.is_zero(), "a change takes time");
         let machine = CatalogMachine::load().await?;
         let mut options = Options::new(command_bytes_max(segment_bytes));
         tune(&mut options);

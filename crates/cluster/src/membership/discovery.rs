@@ -60,6 +60,7 @@ impl Known {
     /// This node, and the seeds that it was told of; without any it is its own.
     pub(super) fn new(host_id: Uuid, address: SocketAddr, mut seeds: Vec<SocketAddr>) -> Known {
         let is_seed = seeds.is_empty() || seeds.contains(&address);
+        assert!(!host_id.is_nil(), "one-founder: a node without a name");
         let me = Contact { host_id, address, is_seed };
         seeds.retain(|seed| *seed != address);
         Known { me, contacts: BTreeMap::new(), seeds, founds: None }
@@ -68,7 +69,9 @@ impl Known {
     /// What this node says to others.
     pub(super) fn said(&self) -> Acquaintance {
         let contacts = [self.me].into_iter().chain(self.contacts.values().copied()).collect();
-        Acquaintance { group: self.founds, contacts }
+        let said = Acquaintance { group: self.founds, contacts };
+        debug_assert!(said.contacts[0] == self.me, "one-founder: who speaks is not known");
+        said
     }
 
     /// Takes what another node said; whether somebody is new.
@@ -77,6 +80,8 @@ impl Known {
         for contact in said.contacts.iter().filter(|it| it.host_id != self.me.host_id) {
             news |= self.contacts.insert(contact.host_id, *contact) != Some(*contact);
         }
+        let me = self.me.host_id;
+        debug_assert!(!self.contacts.contains_key(&me), "one-founder: {me} is its own peer");
         news
     }
 
@@ -87,6 +92,8 @@ impl Known {
         addresses.retain(|address| *address != self.me.address);
         addresses.sort();
         addresses.dedup();
+        let all = self.contacts.values().all(|it| addresses.contains(&it.address));
+        debug_assert!(all, "one-founder: who is known is not asked");
         addresses
     }
 
@@ -94,6 +101,7 @@ impl Known {
     pub(super) fn is_oneself(&mut self, seed: SocketAddr) {
         self.seeds.retain(|other| *other != seed);
         self.me.is_seed = true;
+        debug_assert!(!self.to_ask().contains(&seed), "one-founder: a node asks itself");
     }
 
     /// What follows from the answers to all that [`Known::to_ask`] named; `asked` is what this node

@@ -44,6 +44,8 @@ pub(super) fn serve(verbs: &mut Verbs) {
 /// This node's part, where it has one yet, and this is the shard that is asked.
 fn own() -> Result<Rc<Membership>, Payload> {
     let membership = runtime::local::try_get::<Membership>();
+    let of_shard_0 = membership.is_none() || runtime::shard_id() == 0;
+    assert!(of_shard_0, "same-everywhere: membership is of shard 0");
     membership
         .ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
 }
@@ -124,6 +126,7 @@ fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
         let (host_id, other) = (member.host_id, other.host_id);
         return Some(format!("its host id, {host_id}, ends as that of node {other}"));
     }
+    assert!(member.state == MemberState::Normal, "decided-in-order: who left asks to join");
     let mut keyspaces = catalog.schema.keyspaces.keys();
     let of_users = keyspaces.find(|name| !Schema::is_system(name));
     of_users.map(|name| {
@@ -142,7 +145,10 @@ impl Membership {
             Some(group) => Acquaintance { group: Some(group), contacts: self.contacts() },
             None => {
                 self.known.borrow_mut().hear(said);
-                self.known.borrow().said()
+                let answer = self.known.borrow().said();
+                let known = answer.contacts.len();
+                debug_assert!(0 < known, "one-founder: a node does not know itself");
+                answer
             }
         }
     }
@@ -225,6 +231,7 @@ impl Membership {
                     }
                 }
             }
+            assert!(self.group.borrow().is_none(), "one-founder: a member looks for a group");
             let step = self.known.borrow_mut().decide(&asked, &answers, random_uuid());
             let waits = match step {
                 Step::Found => {
@@ -283,6 +290,8 @@ impl Membership {
         let answer = Acquaintance::decode(&answer);
         let answer = answer.map_err(|damaged| Unasked::NotNow(damaged.to_string()))?;
         let host_id = Uuid::from_u128(reached.host.0);
+        let me = self.cluster.node().host_id;
+        assert!(host_id != me, "one-founder: {me} has asked itself");
         Ok(Some((Contact { host_id, address, is_seed: false }, answer)))
     }
 
@@ -338,6 +347,7 @@ impl Membership {
     /// Where nodes are that the topology does not have yet.
     async fn tell_contacts(&self, contacts: Vec<Contact>) {
         let me = self.cluster.node().host_id;
+        debug_assert!(!contacts.is_empty(), "in-before-it-speaks: nobody is in the group");
         contacts.iter().for_each(|contact| self.book.note(contact.host_id));
         let tell = move || async move {
             let Some(messaging) = Messaging::current() else { return };
@@ -369,5 +379,7 @@ impl Membership {
             }
             sleep(ROUND / 5).await;
         }
+        let is_in = self.cluster.topology().member(me).is_some();
+        assert!(is_in, "in-before-it-speaks: {me} is not in the topology");
     }
 }

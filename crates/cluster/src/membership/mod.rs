@@ -162,7 +162,8 @@ pub fn status() -> Option<consensus::group::Status> {
 pub fn enter(phase: Phase) -> Erased<'static, ()> {
     Erased::new(move || async move {
         let Some(membership) = runtime::local::try_get::<Membership>() else { return };
-        membership.phase.set(phase);
+        let before = membership.phase.replace(phase);
+        assert!(before <= phase, "up-is-ready: from {before:?} back to {phase:?}");
         membership.ask_all().await;
     })
 }
@@ -175,6 +176,7 @@ pub fn stop() -> Erased<'static, ()> {
         membership.phase.set(Phase::Leaving);
         membership.ask_all().await;
         membership.tasks.cancel().await;
+        assert!(membership.tasks.task_count() == 0, "in-before-it-speaks: a task goes on");
         let group = membership.group.borrow_mut().take();
         membership.cluster.set_order(None);
         if let Some((_, group)) = group {
@@ -271,6 +273,7 @@ impl Membership {
     }
 
     async fn remember(&self, (group, start): (Uuid, Start)) -> Result<(), String> {
+        assert!(!group.is_nil(), "one-founder: a group without an id");
         let how = if start == Start::New { "made" } else { "joined" };
         let (schema, at) = (self.cluster.schema(), runtime::time::wall_micros());
         let rows = vec![
@@ -303,6 +306,7 @@ impl Membership {
     /// Writes this node into the topology, where that does not have it, or otherwise.
     async fn introduce(&self) -> Result<(), String> {
         let own = self.own();
+        assert!(!own.tokens.is_empty(), "same-everywhere: a node without tokens");
         let decide = move |catalog: &crate::schema::Catalog| {
             let known = catalog.topology.member(own.host_id);
             Ok(match known.is_some_and(|known| **known == own) {

@@ -37,7 +37,9 @@ pub(super) struct Book(RefCell<BTreeMap<NodeId, (Uuid, Rc<Cell<usize>>)>>);
 impl Book {
     /// A node that there is.
     pub(super) fn note(&self, host_id: Uuid) {
-        self.0.borrow_mut().entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+        let mut book = self.0.borrow_mut();
+        let known = book.entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+        assert!(known.0 == host_id, "one-group: {} and {host_id} have one number", known.0);
     }
 
     fn find(&self, node: NodeId) -> Option<(Uuid, Rc<Cell<usize>>)> {
@@ -60,6 +62,7 @@ impl Transport for ByMessages {
             return;
         }
         waiting.set(waiting.get() + 1);
+        debug_assert!(waiting.get() <= WAITING_MAX, "bounded: {} wait", waiting.get());
         let (host, shard) = (peers::host(host_id), ToShard::At(0));
         let target = match class {
             Class::Control => Target { host, shard, class: messaging::Class::Control },
@@ -69,6 +72,7 @@ impl Transport for ByMessages {
         let messaging = self.messaging.clone();
         self.sending.spawn_in(RAFT_GROUP, async move {
             let _ = messaging.send(target, RAFT, payload, PATIENCE).await;
+            assert!(0 < waiting.get(), "bounded: a message was not counted");
             waiting.set(waiting.get() - 1);
         });
     }
