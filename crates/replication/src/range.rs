@@ -100,6 +100,36 @@ pub fn part(
     })
 }
 
+/// The part of a settled command that lies behind a token (from its start on, where none is given)
+/// and up to another one, that one included, with what `answer` leaves of the limits; `None`: there
+/// is none.
+pub(crate) fn stretch(
+    command: &ReadCommand,
+    (behind, last): (Option<Token>, Token),
+    answer: &Page,
+) -> Option<ReadCommand> {
+    let Partitions::Range { start, end } = &command.partitions else { return None };
+    debug_assert!(answer.resume.is_none(), "no-gap: the stretch to {last:?} is read too early");
+    debug_assert!(behind < Some(last), "no-gap: a stretch from {behind:?} to {last:?}");
+    let start = match behind {
+        Some(token) => later(start, RingBound { token, key: None, after: true }),
+        None => start.clone(),
+    };
+    let end = earlier(end, RingBound { token: last, key: None, after: true });
+    if compare(&start, &end) != Ordering::Less {
+        return None;
+    }
+    Some(ReadCommand {
+        partitions: Partitions::Range { start, end },
+        row_limit: command.row_limit.saturating_sub(answer.row_count),
+        partition_limit: command.partition_limit.saturating_sub(answer.partition_count),
+        bytes_max: command.bytes_max.saturating_sub(answer.bytes.len()),
+        tombstone_limit: command.tombstone_limit.saturating_sub(answer.tombstones_seen),
+        resume: command.resume.clone().filter(|_| behind.is_none()),
+        ..command.clone()
+    })
+}
+
 /// Adds the page of a part to the answer.
 pub fn append(answer: &mut Page, mut page: Page) {
     assert!(answer.resume.is_none(), "no-gap: a part is added to one that has something left");
