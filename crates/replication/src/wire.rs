@@ -152,6 +152,3 @@ fn resume(cursor: &mut Cursor<'_>) -> Result<Option<Resume>, Damaged> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod tests;

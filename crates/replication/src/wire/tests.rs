@@ -132,7 +132,7 @@ proptest! {
     #[test]
     fn a_command_comes_as_it_was_sent(command in any_command()) {
         let bytes = command::encode(&command);
-        prop_assert_eq!(command::decode(&bytes).as_ref(), Ok(&command));
+        prop_assert_eq!(command::decode(&bytes), Ok(command));
         for cut in 0..bytes.len() {
             prop_assert!(command::decode(&bytes[..cut]).is_err());
         }
@@ -159,7 +159,7 @@ proptest! {
         code in 0u16..11,
     ) {
         let encoded = encode_mutations(&mutations);
-        prop_assert_eq!(decode_mutations(&encoded).as_ref(), Ok(&mutations));
+        prop_assert_eq!(decode_mutations(&encoded), Ok(mutations.clone()));
         let alone = [single_head(&mutations[0].0), mutations[0].0.to_vec()].concat();
         prop_assert_eq!(decode_mutations(&alone), Ok(vec![mutations[0].clone()]));
         let level = crate::Consistency::from_wire(code).expect("a level");
@@ -182,7 +182,7 @@ proptest! {
         let (page, _) = crate::reconcile::page(&schema, &asked, &[mutation], None);
         let page = Page { tombstones_seen: 0, ..page };
         let bytes = [answer::page_head(&page), page.bytes.clone()].concat();
-        prop_assert_eq!(answer::decode_page(bytes.clone(), &asked).as_ref(), Ok(&page));
+        prop_assert_eq!(answer::decode_page(bytes.clone(), &asked), Ok(page.clone()));
         if 0 < page.row_count {
             let fewer = ReadCommand { row_limit: page.row_count - 1, ..asked.clone() };
             prop_assert!(answer::decode_page(bytes.clone(), &fewer).is_err(), "too many rows");
