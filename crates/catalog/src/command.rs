@@ -14,20 +14,24 @@
 
 use crate::facts;
 use crate::grants::consequences;
+use crate::placement::Here;
 use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage};
 use crate::schema_tables::CHANGE_MICROS;
+use crate::topology::{self, Topology, TopologyChange};
 use crate::uuids::time_uuid;
 use crate::{access_tables, schema_tables};
 use auth::State;
 use model::Uuid;
 use mutation::FrozenMutation;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// Schema, roles and grants, service levels.
+/// Schema, roles and grants, service levels, nodes.
 #[derive(Clone, Debug)]
 pub struct Catalog<L = ()> {
     pub schema: Rc<Schema<L>>,
     pub access: State,
+    pub topology: Arc<Topology>,
 }
 
 /// The same as plain data, to be handed to another shard.
@@ -35,6 +39,7 @@ pub struct Catalog<L = ()> {
 pub struct CatalogImage {
     schema: SchemaImage,
     access: State,
+    topology: Arc<Topology>,
 }
 
 /// What a decision about the schema takes from its surroundings.
@@ -44,7 +49,8 @@ pub struct Moment {
     pub micros: i64,
     /// Tells the schema's version from others of that time.
     pub random: u64,
-    /// Of the node.
+    /// Of the node: who it is, and its shards.
+    pub host_id: Uuid,
     pub shards: u16,
 }
 
@@ -58,6 +64,8 @@ pub struct Command {
     /// The changes of the schema and its version after them.
     schema: Option<(Complete, Uuid)>,
     access: Vec<auth::Change>,
+    /// The changes of the topology, and the one after them.
+    topology: Option<(Vec<TopologyChange>, Arc<Topology>)>,
     /// What is noted beside it, by name.
     facts: Vec<(&'static str, String)>,
 }
@@ -65,8 +73,35 @@ pub struct Command {
 impl Command {
     /// Changes of roles, grants and service levels, later than `micros`.
     pub fn of_access(access: Vec<auth::Change>, micros: i64) -> Command {
+        Command { access, ..Command::empty(micros) }
+    }
+
+    /// Changes of the nodes, later than `micros`; `before` is the topology that they were decided
+    /// on. Says why they cannot be made.
+    pub fn of_topology(
+        before: &Topology,
+        changes: Vec<TopologyChange>,
+        micros: i64,
+    ) -> Result<Command, String> {
+        let mut after = before.clone();
+        for change in &changes {
+            after.check(change)?;
+            after = after.apply(change);
+        }
+        Ok(Command { topology: Some((changes, Arc::new(after))), ..Command::empty(micros) })
+    }
+
+    /// A command that changes nothing.
+    fn empty(micros: i64) -> Command {
         assert!(0 <= micros, "later-than-all: a command before 1970: {micros}");
-        Command { begins_at: micros, decided_on: None, schema: None, access, facts: Vec::new() }
+        Command {
+            begins_at: micros,
+            decided_on: None,
+            schema: None,
+            access: Vec::new(),
+            topology: None,
+            facts: Vec::new(),
+        }
     }
 
     /// What led from a snapshot of the schema to another one, whose rows are there already, until
@@ -78,7 +113,7 @@ impl Command {
         assert!(differs || complete.changes.is_empty(), "versions-differ: two of one version");
         let (decided_on, schema) = (Some(before.version), Some((complete, after.version)));
         let schema = schema.filter(|_| differs);
-        Command { begins_at, decided_on, schema, access: Vec::new(), facts: Vec::new() }
+        Command { decided_on, schema, ..Command::empty(begins_at) }
     }
 
     /// The same, and a fact.
@@ -104,6 +139,11 @@ impl Command {
         &self.access
     }
 
+    /// Its changes of the nodes.
+    pub fn topology_changes(&self) -> &[TopologyChange] {
+        self.topology.as_ref().map_or(&[], |(changes, _)| changes)
+    }
+
     /// The schema's version after it, if it changes the schema.
     pub fn version(&self) -> Option<Uuid> {
         self.schema.as_ref().map(|(_, version)| *version)
@@ -116,15 +156,14 @@ impl Command {
     }
 
     /// All that makes it durable, to be written as one: rows of system tables. `before` is the
-    /// schema that it was decided on; `host_id` the node that has all tablets.
-    pub fn rows<L: Local>(&self, before: &Schema<L>, host_id: Uuid) -> Vec<FrozenMutation> {
+    /// schema that it was decided on.
+    pub fn rows<L: Local>(&self, before: &Schema<L>, _host_id: Uuid) -> Vec<FrozenMutation> {
         self.check_decided_on(before);
         let last = self.last_timestamp();
         let mut rows = Vec::new();
         if let Some((complete, version)) = &self.schema {
             let begins_at = self.begins_at;
-            let (mut of_schema, until) =
-                schema_tables::mutations(before, complete, host_id, begins_at);
+            let (mut of_schema, until) = schema_tables::mutations(before, complete, begins_at);
             assert!(until <= last, "later-than-all: rows of {until} in a command until {last}");
             assert!(begins_at < until, "later-than-all: rows of {until} are not after the begin");
             rows.append(&mut of_schema);
@@ -134,6 +173,9 @@ impl Command {
         if notes_access {
             rows.append(&mut access_tables::mutations(before, &self.access, last));
             rows.push(facts::fact(before, facts::ACCESS_CHANGED_AT, &last.to_string(), last));
+        }
+        if let Some((changes, after)) = &self.topology {
+            rows.push(topology::mutation(after, changes, last));
         }
         let noted = self.facts.iter().map(|(name, value)| facts::fact(before, name, value, last));
         rows.extend(noted);
@@ -155,8 +197,9 @@ impl<L: Local> Catalog<L> {
         creator: Option<&str>,
         moment: Moment,
     ) -> Result<Command, String> {
-        let Moment { micros, random, shards } = moment;
-        let complete = self.schema.complete(changes, micros, shards)?;
+        let Moment { micros, random, host_id, shards } = moment;
+        let here = Here { host_id, shards };
+        let complete = self.schema.complete(changes, micros, &self.topology, here)?;
         let of = |change| consequences(&self.access, &self.schema, change, creator);
         let access = complete.changes.iter().flat_map(of).collect();
         let last = micros + CHANGE_MICROS * complete.changes.len() as i64;
@@ -164,8 +207,7 @@ impl<L: Local> Catalog<L> {
         assert!(version != self.schema.version, "versions-differ: {version} again");
         let schema = Some((complete, version));
         let decided_on = Some(self.schema.version);
-        let facts = Vec::new();
-        let command = Command { begins_at: micros, decided_on, schema, access, facts };
+        let command = Command { decided_on, schema, access, ..Command::empty(micros) };
         assert!(command.last_timestamp() == last, "later-than-all: the version is not the last");
         Ok(command)
     }
@@ -173,7 +215,7 @@ impl<L: Local> Catalog<L> {
     /// The next snapshot.
     pub fn apply(self, command: &Command) -> Catalog<L> {
         command.check_decided_on(&self.schema);
-        let Catalog { schema, mut access } = self;
+        let Catalog { schema, mut access, mut topology } = self;
         let generation = access.generation();
         let schema = match &command.schema {
             Some((complete, version)) => Rc::new(schema.apply(complete, *version)),
@@ -182,19 +224,26 @@ impl<L: Local> Catalog<L> {
         command.access.iter().cloned().for_each(|change| access.apply(change));
         let is_newer = generation < access.generation();
         assert!(is_newer || command.access.is_empty(), "whole: an access change is not shown");
-        Catalog { schema, access }
+        if let Some((changes, after)) = &command.topology {
+            let later = topology.version() < after.version();
+            assert!(later || changes.is_empty(), "decided-on: another topology came in between");
+            topology = after.clone();
+        }
+        Catalog { schema, access, topology }
     }
 
     /// As plain data.
     pub fn image(&self) -> CatalogImage {
-        CatalogImage { schema: SchemaImage::of(&self.schema), access: self.access.clone() }
+        let (schema, access) = (SchemaImage::of(&self.schema), self.access.clone());
+        CatalogImage { schema, access, topology: self.topology.clone() }
     }
 }
 
 impl CatalogImage {
     /// The snapshot; with nothing that a shard hung on its tables.
     pub fn into_catalog<L: Local>(self) -> Catalog<L> {
-        Catalog { schema: Rc::new(self.schema.into_schema()), access: self.access }
+        let CatalogImage { schema, access, topology } = self;
+        Catalog { schema: Rc::new(schema.into_schema()), access, topology }
     }
 }
 
@@ -210,11 +259,11 @@ mod tests {
 
     fn new() -> Catalog {
         let schema = Rc::new(Schema::of_system(Uuid::from_u128(1), 2));
-        Catalog { schema, access: State::default() }
+        Catalog { schema, access: State::default(), topology: Arc::default() }
     }
 
     fn moment(micros: i64) -> Moment {
-        Moment { micros, random: 7, shards: 2 }
+        Moment { micros, random: 7, host_id: Uuid::from_u128(9), shards: 2 }
     }
 
     fn creation() -> Vec<SchemaChange> {
@@ -238,7 +287,8 @@ mod tests {
         let mut stored = Stored::default();
         TABLES.iter().for_each(|name| stored.add(name, table(keyspace_of(name), name)));
         let mut schema = Schema::of_system(catalog.schema.version, 2);
-        read::load(&mut schema, &stored, 2).expect("what was stored");
+        let here = Here { host_id: Uuid::from_u128(9), shards: 2 };
+        read::load(&mut schema, &stored, here).expect("what was stored");
         let access = access_tables::TABLES.map(|name| (name, table("system", name)));
         let access = access_tables::load(&access.into());
         let grants = access.grants_of("me").iter().map(|it| it.resource.name()).collect::<Vec<_>>();
@@ -274,6 +324,26 @@ mod tests {
         assert_eq!(after.schema.table("ks", "t").expect("the table").tablets.count(), 4);
         let again = after.change_schema(creation(), None, moment(command.last_timestamp()));
         assert_eq!(again, Err("keyspace ks already exists".to_owned()));
+    }
+
+    #[test]
+    fn nodes_are_part_of_it() {
+        use crate::topology::testing::member;
+        let catalog = new();
+        let first = TopologyChange::Set(member(1, ("dc1", "rack1"), &[7]));
+        let command = Command::of_topology(&catalog.topology, vec![first.clone()], 10);
+        let command = command.expect("a command");
+        let rows = command.rows(&catalog.schema, Uuid::from_u128(9));
+        let catalog = catalog.apply(&command);
+        assert_eq!((catalog.topology.version(), command.topology_changes()), (1, &[first][..]));
+        let table = &catalog.schema.table("system", "topology").expect("a system table").schema;
+        let found = topology::load(&testing::rows(table, &rows));
+        assert_eq!(found, Ok((*catalog.topology).clone()));
+        let image: Catalog = catalog.image().into_catalog();
+        assert_eq!(image.topology, catalog.topology);
+        let same = TopologyChange::Set(member(2, ("dc1", "rack1"), &[7]));
+        let refused = Command::of_topology(&catalog.topology, vec![same], 20);
+        assert!(refused.is_err_and(|why| why.contains("has token 7")));
     }
 
     #[test]

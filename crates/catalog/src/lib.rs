@@ -8,11 +8,11 @@
 //!  - *whole-snapshots*: a snapshot never changes; the next one is another value.
 //!  - *same-everywhere*: snapshot and command give the next snapshot, whoever computes it.
 //!
-//! From the ground up: [`uuids`], [`placement`] (replication strategies, tablets),
-//! [`system_tables`] (their definitions), [`schema`] (snapshot and changes), [`rows`] (system
-//! tables as rows by name), [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as
-//! rows), [`topology`] (the nodes, and their rows), [`grants`] (what a change of the schema means
-//! for them), [`command`] (all together), `whole` (all of it at once).
+//! From the ground up: [`uuids`], [`system_tables`] (their definitions), [`rows`] (system tables as
+//! rows by name), [`topology`] (the nodes, and their rows), [`placement`] (replication strategies,
+//! the ring, tablets), [`schema`] (snapshot and changes), [`schema_tables`], [`access_tables`] and
+//! [`facts`] (what is kept, as rows), [`grants`] (what a change of the schema means for them),
+//! [`command`] (all together), `whole` (all of it at once).
 
 pub mod access_tables;
 pub mod command;

@@ -10,11 +10,11 @@
 //!  - *versions-grow*: each change has a later version than the one before.
 //!  - *round-trip*: what [`mutations`] stores, [`load`] gives back.
 
-use crate::rows::partition::{PartitionWriter, Value, bigint, inet, int, text};
+use crate::rows::partition::{PartitionWriter, Value, bigint, boolean, inet, int, text};
 use crate::rows::{DamagedSchema, Row};
 use crate::system_tables;
 use model::value::collection::list_elements;
-use model::{Token, Uuid};
+use model::{Sharder, Token, Uuid};
 use mutation::FrozenMutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -193,7 +193,11 @@ fn write<'m>(
     if replaces {
         partition.delete_rows(&[]);
     }
-    partition.statics(vec![("version", bigint(version as i64))]);
+    partition.statics(vec![
+        ("tablet_balancing_enabled", boolean(true)),
+        ("upgrade_state", text("done")),
+        ("version", bigint(version as i64)),
+    ]);
     for member in members {
         let tokens: Vec<String> = member.tokens.iter().map(|token| token.0.to_string()).collect();
         let joined = tokens.join(",");
@@ -205,7 +209,8 @@ fn write<'m>(
             ("client_address", inet(member.client_address)),
             ("client_port", int(member.client_port.map_or(-1, i32::from))),
             ("datacenter", text(&member.data_center)),
-            ("ignore_msb", int(12)),
+            ("cleanup_status", text("clean")),
+            ("ignore_msb", int(i32::from(Sharder::IGNORED_BITS))),
             ("node_state", text(member.state.name())),
             ("num_tokens", int(tokens.len() as i32)),
             ("port", int(i32::from(member.address.port()))),

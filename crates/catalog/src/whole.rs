@@ -7,19 +7,19 @@
 use crate::command::Catalog;
 use crate::schema::{Local, Schema, SchemaChange, Tablets};
 use crate::schema_tables::write::Writer;
-use crate::{access_tables, facts};
+use crate::{access_tables, facts, topology};
 use model::Uuid;
 use mutation::FrozenMutation;
 
 impl<L: Local> Catalog<L> {
     /// All that makes this snapshot durable, with the timestamp `at` and the one before, and facts
-    /// by name. `host_id`: the node that has all tablets.
-    pub fn rows(&self, host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
+    /// by name.
+    pub fn rows(&self, _host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
         assert!(0 < at, "in-place-of: rows of {at} come after nothing");
         let names = self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name));
         let nothing = self.schema.without(names, Uuid::nil());
         let complete = self.schema.changes_since(&nothing);
-        let mut writer = Writer::new(&*self.schema, host_id);
+        let mut writer = Writer::new(&*self.schema);
         complete.changes.iter().for_each(|change| writer.change(change, &complete.tablets, at));
         let mut rows = writer.finish();
         let access = self.access.changes();
@@ -28,6 +28,7 @@ impl<L: Local> Catalog<L> {
             "in-place-of: roles or grants are lost"
         );
         rows.append(&mut access_tables::mutations(&self.schema, &access, at));
+        rows.push(topology::whole(&self.topology, at));
         rows.extend(facts::version(&self.schema, self.schema.version, at));
         let changed_at = (facts::ACCESS_CHANGED_AT, &*at.to_string());
         for (name, value) in facts.iter().copied().chain([changed_at]) {
@@ -37,9 +38,9 @@ impl<L: Local> Catalog<L> {
     }
 
     /// Deletes what makes this snapshot durable, before `at`: what is written at that time lives.
-    /// Facts and the version of the schema stay.
-    pub fn forgotten(&self, host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
-        let mut writer = Writer::new(&*self.schema, host_id);
+    /// Facts, the version of the schema, and nodes stay: [`Catalog::rows`] replaces them.
+    pub fn forgotten(&self, _host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
+        let mut writer = Writer::new(&*self.schema);
         for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {
             let dropped = SchemaChange::DropKeyspace(name.clone());
             debug_assert!(self.schema.keyspace(name).is_some(), "in-place-of: {name} is not there");

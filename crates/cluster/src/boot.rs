@@ -17,6 +17,7 @@ use crate::stored;
 use crate::uuids::random_uuid;
 use catalog::TableKind;
 use catalog::facts::{self, ACCESS_CHANGED_AT, SYSTEM_TABLES_SHOWN};
+use catalog::placement::Here;
 use catalog::schema_tables::{read, write::Writer};
 use catalog::system_tables::{self, Home};
 use catalog::uuids::{time_of, time_uuid};
@@ -27,6 +28,7 @@ use runtime::io::{IoError, fs};
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use storage::{Log, Storage};
 
 /// Holds the node's host id, in the data directory.
@@ -94,7 +96,7 @@ pub fn boot(config: BootConfig) -> Erased<'static, Result<(), BootError>> {
         let replayed = storage.replay(Log::Schema).await.map_err(at("replay the schema log"))?;
         tracing::info!(target: "schema", segments = replayed.segments, "schema log replayed");
 
-        let found = Found::read(&storage, shards).await?;
+        let found = Found::read(&storage, Here { host_id, shards }).await?;
         let host_id =
             agree_on_identity(&found.remembered, host_id, &storage_config.data_dir).await?;
         let node = config.node.resolve(host_id, &found.remembered, shards);
@@ -243,17 +245,21 @@ struct Found {
 }
 
 impl Found {
-    async fn read(storage: &Storage, shards: u16) -> Result<Found, BootError> {
+    /// `here`: the node, unless the tables know it by another id.
+    async fn read(storage: &Storage, here: Here) -> Result<Found, BootError> {
         let remembered = local::remembered(&read_table(storage, "system", "local").await?);
         let version = remembered.schema_version.unwrap_or(time_uuid(NEW_SCHEMA_AT, 0));
-        let mut schema = Schema::of_system(version, shards);
+        let host_id = remembered.host_id.unwrap_or(here.host_id);
+        let mut schema = Schema::of_system(version, here.shards);
         let rows = stored::schema_rows(storage).await?;
-        read::load(&mut schema, &rows, shards).map_err(at("load the schema"))?;
+        let here = Here { host_id, ..here };
+        read::load(&mut schema, &rows, here).map_err(at("load the schema"))?;
         let facts = read_table(storage, "system", "scylla_local").await?;
         let shown = facts::find(&facts, SYSTEM_TABLES_SHOWN);
         let access = stored::access(storage).await?;
         let access_changed_at = facts::find(&facts, ACCESS_CHANGED_AT).parse().unwrap_or(0);
-        let catalog = Catalog { schema: Rc::new(schema), access };
+        let topology = Arc::new(stored::topology(storage).await?);
+        let catalog = Catalog { schema: Rc::new(schema), access, topology };
         Ok(Found { remembered, catalog, access_changed_at, shown })
     }
 }
@@ -317,15 +323,15 @@ async fn introduce(storage: &Storage, node: &NodeInfo, found: &Found) -> Result<
     }
     let digest = system_tables::digest();
     if found.shown != digest {
-        mutations.append(&mut show_system_tables(schema, node.host_id, timestamp));
+        mutations.append(&mut show_system_tables(schema, timestamp));
         mutations.push(facts::fact(schema, SYSTEM_TABLES_SHOWN, &digest, timestamp));
     }
     storage.apply_all(mutations).await.map_err(at("write the node's own tables"))
 }
 
 /// The rows of `system_schema` about the system's own tables, instead of those before.
-fn show_system_tables(schema: &Schema, host_id: Uuid, timestamp: i64) -> Vec<FrozenMutation> {
-    let mut writer = Writer::new(schema, host_id);
+fn show_system_tables(schema: &Schema, timestamp: i64) -> Vec<FrozenMutation> {
+    let mut writer = Writer::new(schema);
     for keyspace in system_tables::keyspaces() {
         writer.forget_keyspace(&keyspace.name, timestamp);
         writer.keyspace(&keyspace, timestamp);

@@ -1,24 +1,26 @@
 //! The computed tables of which this crate knows the rows: of the node, its tokens, its storage,
 //! its options. One of them, `system.config`, is written too.
 
-use crate::node::RELEASE_VERSION;
+use crate::nodes::{Node, Nodes, Range};
 use crate::registry::Cluster;
+use crate::schema::Schema;
 use crate::settings::{By, Refused, Settings};
 use crate::table_stats::{all_stats, totals};
 use crate::virtual_tables::{VirtualRow, row};
-use catalog::Replication;
 use catalog::rows::Row;
 use catalog::rows::partition::{self, Value};
+use catalog::{Member, Replication};
 use model::{TableSchema, Token};
 use std::rc::Rc;
 use storage::Storage;
 
 /// Provides the tables that this crate knows the rows of.
 pub(crate) fn provide_own(cluster: &Cluster) {
+    cluster.provide("peers", Rc::new(|| Box::pin(peers())));
+    cluster.provide("peers_v2", Rc::new(|| Box::pin(peers_v2())));
     cluster.provide("cluster_status", Rc::new(|| Box::pin(cluster_status())));
     cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
     cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
-    cluster.provide("topology", Rc::new(|| Box::pin(topology())));
     cluster.provide("snapshots", Rc::new(|| Box::pin(snapshots())));
     cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
     cluster.provide("config", Rc::new(|| Box::pin(config())));
@@ -73,67 +75,123 @@ fn bytes(value: Option<Value>) -> Vec<u8> {
     }
 }
 
-async fn cluster_status() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("cluster_status") else { return Vec::new() };
-    let node = cluster.node();
-    let load = totals(&cluster).await.sstable_bytes;
-    vec![row(
-        &schema,
-        vec![
-            ("peer", bytes(partition::inet(node.broadcast_address))),
-            ("dc", node.data_center.clone().into_bytes()),
-            ("draining", vec![0]),
-            ("excluded", vec![0]),
-            ("host_id", node.host_id.as_bytes().to_vec()),
-            ("load", load.to_string().into_bytes()),
-            ("owns", 1f32.to_be_bytes().to_vec()),
-            ("rack", node.rack.clone().into_bytes()),
-            ("status", b"NORMAL".to_vec()),
-            ("tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
-            ("up", vec![1]),
-        ],
-    )]
+/// What drivers are told of another node, in both tables of peers. A driver takes nodes that show
+/// one version for agreed; of whom none is known, it does not wait.
+fn peer(node: &Node) -> Vec<(&'static str, Vec<u8>)> {
+    let Member { address, data_center, host_id, rack, release_version, .. } = &*node.member;
+    let mut tokens = node.tokens();
+    tokens.sort_unstable();
+    let mut values = vec![
+        ("peer", bytes(partition::inet(address.ip()))),
+        ("data_center", data_center.clone().into_bytes()),
+        ("host_id", host_id.as_bytes().to_vec()),
+        ("rack", rack.clone().into_bytes()),
+        ("release_version", release_version.clone().into_bytes()),
+    ];
+    if let Some(version) = node.heard.schema {
+        values.push(("schema_version", version.as_bytes().to_vec()));
+    }
+    if !tokens.is_empty() {
+        values.push(("tokens", bytes(partition::texts(tokens.iter().map(String::as_str)))));
+    }
+    values
 }
 
-/// A row per token range and keyspace; per table where tables have tablets.
+async fn peers() -> Vec<VirtualRow> {
+    let Some((cluster, schema)) = own("peers") else { return Vec::new() };
+    peer_rows(&schema, &Nodes::seen(&cluster))
+}
+
+fn peer_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
+    let shown = |node: &Node| {
+        let mut values = peer(node);
+        let features: Vec<&str> = node.member.features.iter().map(String::as_str).collect();
+        values.push(("rpc_address", bytes(partition::inet(node.member.client_address))));
+        values.push(("supported_features", features.join(",").into_bytes()));
+        row(schema, values)
+    };
+    nodes.others().map(shown).collect()
+}
+
+async fn peers_v2() -> Vec<VirtualRow> {
+    let Some((cluster, schema)) = own("peers_v2") else { return Vec::new() };
+    peer_v2_rows(&schema, &Nodes::seen(&cluster))
+}
+
+fn peer_v2_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
+    let port = |port: u16| i32::from(port).to_be_bytes().to_vec();
+    let shown = |node: &Node| {
+        let mut values = peer(node);
+        values.push(("peer_port", port(node.member.address.port())));
+        values.push(("native_address", bytes(partition::inet(node.member.client_address))));
+        values.extend(node.member.client_port.map(|it| ("native_port", port(it))));
+        row(schema, values)
+    };
+    nodes.others().map(shown).collect()
+}
+
+async fn cluster_status() -> Vec<VirtualRow> {
+    let Some((cluster, schema)) = own("cluster_status") else { return Vec::new() };
+    let load = totals(&cluster).await.sstable_bytes;
+    status_rows(&schema, &Nodes::seen(&cluster), load)
+}
+
+fn status_rows(schema: &TableSchema, nodes: &Nodes, own_load: u64) -> Vec<VirtualRow> {
+    let shown = |(node, owns): (&Node, f64)| {
+        let Member { address, data_center, host_id, rack, tokens, .. } = &*node.member;
+        let load = if node.is_here { Some(own_load) } else { node.heard.load_bytes };
+        let mut values = vec![
+            ("peer", bytes(partition::inet(address.ip()))),
+            ("dc", data_center.clone().into_bytes()),
+            ("draining", vec![0]),
+            ("excluded", vec![0]),
+            ("host_id", host_id.as_bytes().to_vec()),
+            ("owns", (owns as f32).to_be_bytes().to_vec()),
+            ("rack", rack.clone().into_bytes()),
+            ("status", b"NORMAL".to_vec()),
+            ("tokens", (tokens.len() as i32).to_be_bytes().to_vec()),
+            ("up", vec![node.heard.is_up.into()]),
+        ];
+        values.extend(load.map(|load| ("load", load.to_string().into_bytes())));
+        row(schema, values)
+    };
+    nodes.all().iter().zip(nodes.own_parts()).map(shown).collect()
+}
+
 async fn token_ring() -> Vec<VirtualRow> {
     let Some((cluster, schema)) = own("token_ring") else { return Vec::new() };
-    let node = cluster.node();
+    ring_rows(&schema, &Nodes::seen(&cluster), &cluster.schema())
+}
+
+/// A row per token range, node and keyspace; per table where tables have tablets.
+fn ring_rows(schema: &TableSchema, nodes: &Nodes, all: &Schema) -> Vec<VirtualRow> {
     let mut rows = Vec::new();
-    let mut push = |keyspace: &str, table: &str, start: Token, end: Token| {
-        let values = vec![
-            ("keyspace_name", keyspace.as_bytes().to_vec()),
-            ("table_name", table.as_bytes().to_vec()),
-            ("start_token", start.0.to_string().into_bytes()),
-            ("endpoint", bytes(partition::inet(node.broadcast_address))),
-            ("dc", node.data_center.clone().into_bytes()),
-            ("end_token", end.0.to_string().into_bytes()),
-            ("rack", node.rack.clone().into_bytes()),
-        ];
-        rows.push(row(&schema, values));
+    let mut push = |keyspace: &str, table: &str, range: Range| {
+        for node in range.nodes.iter().map(|place| &nodes.all()[*place]) {
+            let values = vec![
+                ("keyspace_name", keyspace.as_bytes().to_vec()),
+                ("table_name", table.as_bytes().to_vec()),
+                ("start_token", range.after.0.to_string().into_bytes()),
+                ("endpoint", bytes(partition::inet(node.member.address.ip()))),
+                ("dc", node.member.data_center.clone().into_bytes()),
+                ("end_token", range.last.0.to_string().into_bytes()),
+                ("rack", node.member.rack.clone().into_bytes()),
+            ];
+            rows.push(row(schema, values));
+        }
     };
-    for (name, keyspace) in &cluster.schema().keyspaces {
+    for (name, keyspace) in &all.keyspaces {
         if *keyspace.replication == Replication::Local {
             continue;
         }
         if keyspace.keyspace.initial_tablets.is_none() {
-            assert!(!node.tokens.is_empty(), "covering: a ring without tokens");
-            debug_assert!(node.tokens.is_sorted(), "covering: tokens out of order");
-            let before = node.tokens.iter().cycle().skip(node.tokens.len() - 1);
-            for (start, end) in before.zip(&node.tokens) {
-                push(name, "<ALL>", *start, *end);
-            }
+            let ranges = nodes.ring_ranges(&keyspace.replication);
+            ranges.into_iter().for_each(|range| push(name, "<ALL>", range));
             continue;
         }
-        for (table, entry) in &keyspace.tables {
-            let mut covered = Token::MIN;
-            for index in 0..entry.tablets.count() {
-                let (start, end) = entry.tablets.range(index);
-                debug_assert!(start == covered, "covering: a gap before {start:?}");
-                covered = end;
-                push(name, table, start, end);
-            }
-            debug_assert!(covered == Token::MAX, "covering: nothing after {covered:?}");
+        for (table, entry) in keyspace.tables.iter().filter(|(_, it)| !it.replicas.is_empty()) {
+            let ranges = nodes.tablet_ranges(entry);
+            ranges.into_iter().for_each(|range| push(name, table, range));
         }
     }
     rows
@@ -146,7 +204,7 @@ async fn size_estimates() -> Vec<VirtualRow> {
     let mut rows = Vec::new();
     for (id, stats) in all_stats(&cluster).await {
         let Some(entry) = present.table_by_id(id) else { continue };
-        if crate::Schema::is_system(&entry.schema.keyspace) {
+        if Schema::is_system(&entry.schema.keyspace) {
             continue;
         }
         let held = stats.sstable_bytes + stats.memtable_bytes;
@@ -185,28 +243,86 @@ async fn snapshots() -> Vec<VirtualRow> {
     rows.collect()
 }
 
-async fn topology() -> Vec<VirtualRow> {
-    let Some((cluster, schema)) = own("topology") else { return Vec::new() };
-    let node = cluster.node();
-    let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
-    let set = partition::texts(tokens.iter().map(String::as_str));
-    vec![row(
-        &schema,
-        vec![
-            ("key", b"topology".to_vec()),
-            ("host_id", node.host_id.as_bytes().to_vec()),
-            ("tablet_balancing_enabled", vec![1]),
-            ("upgrade_state", b"done".to_vec()),
-            ("version", 1i64.to_be_bytes().to_vec()),
-            ("cleanup_status", b"clean".to_vec()),
-            ("datacenter", node.data_center.clone().into_bytes()),
-            ("ignore_msb", i32::from(model::Sharder::IGNORED_BITS).to_be_bytes().to_vec()),
-            ("node_state", b"normal".to_vec()),
-            ("num_tokens", (node.tokens.len() as i32).to_be_bytes().to_vec()),
-            ("rack", node.rack.clone().into_bytes()),
-            ("release_version", RELEASE_VERSION.as_bytes().to_vec()),
-            ("shard_count", (node.shards as i32).to_be_bytes().to_vec()),
-            ("tokens", bytes(set)),
-        ],
-    )]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::node;
+    use crate::nodes::Heard;
+    use catalog::SchemaChange;
+    use catalog::schema::testing::keyspace;
+    use catalog::topology::testing::{member, topology};
+    use model::Uuid;
+
+    /// The node itself (9), one that answers and one that does not.
+    fn nodes() -> Nodes {
+        let near = |number, tokens: &[i64]| member(number, ("d1", "r1"), tokens);
+        let members = [near(1, &[-5]), near(2, &[]), near(9, &[7])];
+        let heard = |id: Uuid| Heard {
+            is_up: id.as_u128() == 1,
+            schema: (id.as_u128() == 1).then(|| Uuid::from_u128(77)),
+            load_bytes: (id.as_u128() == 1).then_some(5),
+        };
+        Nodes::of(&topology(&members), &node(vec![Token(7)]), heard)
+    }
+
+    /// The values of a column, as bytes.
+    fn column(schema: &TableSchema, rows: &[VirtualRow], name: &str) -> Vec<Option<Vec<u8>>> {
+        let at = schema.columns.iter().position(|column| column.name == name).expect(name);
+        rows.iter().map(|row| row[at].clone()).collect()
+    }
+
+    fn table(name: &str) -> TableSchema {
+        catalog::system_tables::table("system", name)
+    }
+
+    #[test]
+    fn peers_are_all_others() {
+        let ids = [1u128, 2].map(|id| Some(Uuid::from_u128(id).as_bytes().to_vec()));
+        let (old, new) = (table("peers"), table("peers_v2"));
+        let (old_rows, new_rows) = (peer_rows(&old, &nodes()), peer_v2_rows(&new, &nodes()));
+        for (schema, rows) in [(&old, &old_rows), (&new, &new_rows)] {
+            let of = |name| column(schema, rows, name);
+            assert_eq!(of("host_id"), ids);
+            let addresses = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|it| Some(it.to_vec()));
+            assert_eq!(of("peer"), addresses);
+            let version = Some(Uuid::from_u128(77).as_bytes().to_vec());
+            assert_eq!(of("schema_version"), [version, None]);
+            let tokens = bytes(partition::texts(["-5"].into_iter()));
+            assert_eq!(of("tokens"), [Some(tokens), None]);
+        }
+        let port = |port: i32| vec![Some(port.to_be_bytes().to_vec()); 2];
+        assert_eq!(column(&new, &new_rows, "peer_port"), port(7000));
+        assert_eq!(column(&new, &new_rows, "native_port"), port(9042));
+    }
+
+    #[test]
+    fn the_status_is_of_all_nodes() {
+        let schema = table("cluster_status");
+        let rows = status_rows(&schema, &nodes(), 33);
+        let of = |name| column(&schema, &rows, name);
+        assert_eq!(of("up"), [1, 0, 1].map(|up| Some(vec![up])));
+        assert_eq!(of("load"), [Some(b"5".to_vec()), None, Some(b"33".to_vec())]);
+        assert_eq!(of("tokens"), [1i32, 0, 1].map(|it| Some(it.to_be_bytes().to_vec())));
+        assert_eq!(of("owns")[1], Some(0f32.to_be_bytes().to_vec()));
+    }
+
+    #[test]
+    fn the_ring_has_a_row_for_each_replica() {
+        let schema = table("token_ring");
+        let all = Schema::of_system(Uuid::from_u128(1), 2);
+        let mut space = keyspace("ks", None);
+        space.replication[1].1 = "2".to_owned();
+        let all = all.after(vec![SchemaChange::CreateKeyspace(space)], 5, 2).expect("a keyspace");
+        let rows = ring_rows(&schema, &nodes(), &all);
+        let names = column(&schema, &rows, "keyspace_name");
+        let of_ks = |values: Vec<Option<Vec<u8>>>| -> Vec<String> {
+            let both = names.iter().zip(values).filter(|(name, _)| name.as_deref() == Some(b"ks"));
+            both.map(|(_, it)| String::from_utf8(it.expect("a value")).expect("text")).collect()
+        };
+        assert_eq!(of_ks(column(&schema, &rows, "start_token")), ["7", "7", "-5", "-5"]);
+        assert_eq!(of_ks(column(&schema, &rows, "end_token")), ["-5", "-5", "7", "7"]);
+        let last = |address: Option<Vec<u8>>| Some(vec![address.expect("an address")[3] + b'0']);
+        let ends: Vec<_> = column(&schema, &rows, "endpoint").into_iter().map(last).collect();
+        assert_eq!(of_ks(ends), ["1", "9", "9", "1"]);
+    }
 }

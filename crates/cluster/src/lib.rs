@@ -14,12 +14,16 @@
 //! * `catalog`, a crate of its own: the pure state machine, and its rows.
 //! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
 //!   [`statements`], [`traffic`] (counters).
-//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`].
+//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`]; [`peers`], the other
+//!   nodes.
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
+//! * [`placement`]: which nodes, and which shards of these, have a token.
 //! * [`event`] and [`virtual_tables`]: what clients are told, and what is computed for them.
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
+//! * [`membership`]: who belongs to the cluster, and who of them lives.
+//! * [`nodes`]: all nodes, as people and drivers are told of them.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
 //! * [`boot`]: start and stop.
@@ -28,7 +32,11 @@ pub mod access;
 pub mod boot;
 pub mod event;
 pub mod group0;
+pub mod membership;
 pub mod node;
+pub mod peers;
+pub mod nodes;
+pub mod placement;
 pub mod rates;
 pub mod records;
 pub mod registry;
@@ -49,12 +57,14 @@ mod stored;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
-pub use catalog::placement::TABLETS_MAX;
+pub use catalog::placement::{Factors, TABLETS_MAX};
 pub use catalog::{Replication, SchemaChange, TableKind, schema_tables, system_tables};
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use node_tables::client_routes::ClientRoute;
 pub use node_tables::compaction_history::CompactionRecord;
+pub use nodes::{Heard, Node, Nodes};
+pub use placement::{Placement, Replica, Replicas, Stretch};
 pub use registry::{ChangeError, Cluster};
 pub use schema::{KeyspaceEntry, Schema, TableEntry};
 pub use settings::{Live, Restriction, Settings};

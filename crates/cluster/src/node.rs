@@ -5,6 +5,7 @@
 //!  - *generation-grows*: each start has a later generation than the one before, whatever the
 //!    clock.
 
+use catalog::placement::Here;
 use model::{Token, Uuid};
 use runtime::time::Instant;
 use std::net::IpAddr;
@@ -52,6 +53,11 @@ impl NodeInfo {
     pub fn uptime(&self) -> Duration {
         debug_assert!(self.started <= Instant::now(), "started in the future");
         self.started.elapsed()
+    }
+
+    /// As the catalog divides tables for it.
+    pub fn here(&self) -> Here {
+        Here { host_id: self.host_id, shards: self.shards }
     }
 
     /// Whether the node exchanges gossip with others: there are none.

@@ -7,12 +7,13 @@
 use crate::access::{AccessConfig, Authenticator, DEFAULT_SUPERUSER, groups, salt};
 use crate::node_tables::read_table;
 use crate::registry::{ChangeError, Cluster};
+use crate::schema::Catalog;
 use crate::stored;
 use auth::decide::{Otherwise, RoleOptions};
 use auth::level::DRIVER;
 use auth::{Change, ServiceLevel, State};
 use catalog::facts::{self, DRIVER_LEVEL_MADE};
-use catalog::{Command, access_tables};
+use catalog::{Command, Moment, access_tables};
 use model::TableSchema;
 use runtime::Erased;
 use runtime::task::compute;
@@ -31,22 +32,16 @@ impl Cluster {
     /// Once begun it runs to its end, also when the returned future is dropped.
     pub async fn change_access<E, F>(&self, decide: F) -> Result<bool, ChangeError<E>>
     where
-        F: FnOnce(&State) -> Result<Vec<Change>, E> + Send + 'static,
+        F: Fn(&State) -> Result<Vec<Change>, E> + Send + 'static,
         E: Send + 'static,
     {
-        self.in_turn(move |cluster| async move {
-            let changes = decide(&cluster.access().state()).map_err(ChangeError::Refused)?;
-            if changes.is_empty() {
-                return Ok(false);
-            }
-            let before = cluster.access().state().generation();
-            let command = Command::of_access(changes, cluster.next_micros());
-            cluster.carry_out(command).await.map_err(ChangeError::Failed)?;
-            let after = cluster.access().state().generation();
-            assert!(before < after, "shown-before-answered: {before} is shown still");
-            Ok(true)
-        })
-        .await
+        let decided = move |catalog: &Catalog, moment: Moment| {
+            let changes = decide(&catalog.access).map_err(ChangeError::Refused)?;
+            let changed = !changes.is_empty();
+            Ok((changed.then(|| Command::of_access(changes, moment.micros)), changed))
+        };
+        let (changed, _) = self.change_catalog(decided).await?;
+        Ok(changed)
     }
 
     /// Reads the tables again, after a superuser has written into them.
@@ -113,31 +108,28 @@ impl Cluster {
                 );
             }
             let name = self.access().superuser();
-            let make = move |state: &State| make_superuser(state, &name, hash);
+            let make = move |state: &State| make_superuser(state, &name, hash.clone());
             let made = self.change_access(make).await;
             made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
         })
     }
 
-    /// Makes the service level of drivers, once in the life of a node: it may be dropped for good.
+    /// Makes the service level of drivers, once in the life of a cluster: it may be dropped for
+    /// good.
     async fn make_driver_level(&self) -> Result<(), ChangeError<String>> {
-        self.in_turn(|cluster| async move {
-            let storage = runtime::local::get::<Storage>();
-            let facts = read_table(&storage, "system", "scylla_local").await;
-            let facts = facts.map_err(|error| ChangeError::Failed(error.to_string()))?;
-            if !facts::find(&facts, DRIVER_LEVEL_MADE).is_empty() {
-                return Ok(());
-            }
+        if is_driver_level_made().await? {
+            return Ok(());
+        }
+        let decide = |catalog: &Catalog, moment: Moment| {
             let level = Some(ServiceLevel::of_drivers());
-            let changes = match cluster.access().state().level(DRIVER) {
+            let changes = match catalog.access.level(DRIVER) {
                 None => vec![Change::Level { name: DRIVER.to_owned(), level }],
                 Some(_) => Vec::new(),
             };
-            let command = Command::of_access(changes, cluster.next_micros());
-            let command = command.noting(DRIVER_LEVEL_MADE, "true");
-            cluster.carry_out(command).await.map_err(ChangeError::Failed)
-        })
-        .await
+            let command = Command::of_access(changes, moment.micros);
+            Ok((Some(command.noting(DRIVER_LEVEL_MADE, "true")), ()))
+        };
+        self.change_catalog(decide).await.map(drop)
     }
 
     fn warn_without_superuser(&self) {
@@ -157,6 +149,14 @@ impl Cluster {
         let mut roles = state.roles();
         roles.any(|(_, it)| it.is_superuser && it.can_login && it.salted_hash.is_some())
     }
+}
+
+/// Whether the service level of drivers was made once.
+async fn is_driver_level_made() -> Result<bool, ChangeError<String>> {
+    let storage = runtime::local::get::<Storage>();
+    let facts = read_table(&storage, "system", "scylla_local").await;
+    let facts = facts.map_err(|error| ChangeError::Failed(error.to_string()))?;
+    Ok(!facts::find(&facts, DRIVER_LEVEL_MADE).is_empty())
 }
 
 /// Makes a superuser where there is no role of that name; gives one a password that has none.

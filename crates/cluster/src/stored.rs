@@ -4,6 +4,7 @@ use crate::node_tables::{ReadFailed, read_partition, read_table};
 use auth::State;
 use catalog::access_tables;
 use catalog::schema_tables::stored::{self, Stored};
+use catalog::topology::{self, Topology};
 use std::collections::BTreeMap;
 use storage::Storage;
 
@@ -43,4 +44,10 @@ pub(crate) async fn access(storage: &Storage) -> Result<State, ReadFailed> {
         rows.insert(table, read_table(storage, "system", table).await?);
     }
     Ok(access_tables::load(&rows))
+}
+
+/// The nodes of the cluster. Shard 0 has them.
+pub(crate) async fn topology(storage: &Storage) -> Result<Topology, ReadFailed> {
+    let rows = read_partition(storage, ("system", topology::TABLE), topology::KEY).await?;
+    topology::load(&rows).map_err(|damaged| ReadFailed { what: damaged.to_string() })
 }

@@ -335,7 +335,8 @@ impl Messaging {
         .await;
     }
 
-    fn ban_here(&self, host: HostId) {
+    /// The same, on this shard alone.
+    pub fn ban_here(&self, host: HostId) {
         if !self.services.bans.borrow_mut().insert(host) {
             return;
         }

@@ -30,7 +30,6 @@ use crate::service::Service;
 use crate::supported;
 use crate::tally::{Membership, Tallies};
 use intake::Intake;
-use model::Uuid;
 use query::trace::{Cause, Trace, Traced};
 use query::{BatchEntry, BatchForm, BatchStatement, CqlError, Prefetch, Session};
 use replication::{Consistency, Room};
@@ -399,7 +398,7 @@ impl Connection {
         known: Known<'_>,
         response: &query::Response,
     ) -> usize {
-        let own = response::large_result(dialect, stream, known, response).await;
+        let own = response::large_result(dialect, stream, &known, response).await;
         self.push(|out| match out.is_empty() {
             true => *out = own,
             false => out.extend_from_slice(&own),
@@ -728,7 +727,7 @@ impl Connection {
             if response::is_large(&response) {
                 Box::pin(self.push_large(dialect, stream, known, &response)).await
             } else {
-                self.push(|out| response::result(out, dialect, stream, known, &response))
+                self.push(|out| response::result(out, dialect, stream, &known, &response))
             }
         };
         match request {
@@ -789,7 +788,7 @@ impl Connection {
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
+            Ok(self.push(|out| response::result(out, dialect, stream, &known, &response)))
         }
     }
 
@@ -826,7 +825,7 @@ impl Connection {
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
+            Ok(self.push(|out| response::result(out, dialect, stream, &known, &response)))
         }
     }
 
@@ -847,17 +846,16 @@ impl Connection {
         Known { skip_metadata: bound.skip_metadata && told, metadata_id, tablet }
     }
 
-    /// The replica that a request should have been sent to, for clients with the tablets extension.
+    /// The replicas that a request should have been sent to, for clients with the tablets extension.
     fn better_tablet(
         &self,
         prepared: &query::Prepared,
         bound: &query::Parameters<'_>,
-    ) -> Option<(query::Place, Uuid)> {
+    ) -> Option<query::Place> {
         if !self.knows_tablets.get() {
             return None;
         }
-        let place = self.service.processor().better_place(prepared, bound)?;
-        Some((place, self.service.cluster().node().host_id))
+        self.service.processor().better_place(prepared, bound)
     }
 
     async fn batch(
@@ -876,7 +874,7 @@ impl Connection {
         if response::is_large(&response) {
             Ok(Box::pin(self.push_large(dialect, stream, known, &response)).await)
         } else {
-            Ok(self.push(|out| response::result(out, dialect, stream, known, &response)))
+            Ok(self.push(|out| response::result(out, dialect, stream, &known, &response)))
         }
     }
 

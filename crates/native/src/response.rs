@@ -38,12 +38,12 @@ const OVERLOADED: u32 = 0x1001;
 const TABLET_PAYLOAD: &str = "tablets-routing-v1";
 
 /// What a client knows already of the rows it asks for, and what it is to know of their place.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Known<'a> {
     pub(crate) skip_metadata: bool,
     pub(crate) metadata_id: Option<&'a [u8]>,
-    /// The tablet that it asked the wrong shard for, and the node that has it. For version 4 on.
-    pub(crate) tablet: Option<(Place, Uuid)>,
+    /// The tablet that it asked the wrong node or shard for. For version 4 on.
+    pub(crate) tablet: Option<Place>,
 }
 
 /// Appends the envelope of an answer.
@@ -51,7 +51,7 @@ pub(crate) fn result(
     out: &mut Vec<u8>,
     dialect: Dialect,
     stream: i16,
-    known: Known<'_>,
+    known: &Known<'_>,
     response: &Response,
 ) {
     let start = begin(out, dialect, stream, known, response);
@@ -71,7 +71,7 @@ pub(crate) fn is_large(response: &Response) -> bool {
 pub(crate) async fn large_result(
     dialect: Dialect,
     stream: i16,
-    known: Known<'_>,
+    known: &Known<'_>,
     response: &Response,
 ) -> Vec<u8> {
     let mut out = Vec::new();
@@ -88,7 +88,7 @@ fn begin(
     out: &mut Vec<u8>,
     dialect: Dialect,
     stream: i16,
-    known: Known<'_>,
+    known: &Known<'_>,
     response: &Response,
 ) -> usize {
     let mut flags = 0;
@@ -109,8 +109,8 @@ fn begin(
     if warns {
         wire::string_list(out, &response.warnings);
     }
-    if let Some((place, host)) = known.tablet {
-        tablet(out, place, host);
+    if let Some(place) = &known.tablet {
+        tablet(out, place);
     }
     match &response.kind {
         ResponseKind::Void => out.put_u32(kind::VOID),
@@ -131,25 +131,28 @@ fn begin(
 /// its replicas, tuples of host and shard.
 ///
 /// Source: cql-surface reference, section 7.7.
-fn tablet(out: &mut Vec<u8>, place: Place, host: Uuid) {
+fn tablet(out: &mut Vec<u8>, place: &Place) {
     const REPLICA_BYTES: u32 = 4 + 16 + 4 + 4;
-    const LIST_BYTES: u32 = 4 + 4 + REPLICA_BYTES;
+    let count = place.replicas.len() as u32;
+    let list_bytes = 4 + count * (4 + REPLICA_BYTES);
     out.put_u16(1);
     wire::string(out, TABLET_PAYLOAD);
-    out.put_u32(2 * (4 + 8) + 4 + LIST_BYTES);
+    out.put_u32(2 * (4 + 8) + 4 + list_bytes);
     for token in [place.after, place.last] {
         out.put_u32(8);
         out.put_i64(token.0);
     }
-    out.put_u32(LIST_BYTES);
-    out.put_u32(1);
-    out.put_u32(REPLICA_BYTES);
-    out.put_u32_bytes(host.as_bytes());
-    out.put_u32(4);
-    out.put_u32(place.shard.into());
+    out.put_u32(list_bytes);
+    out.put_u32(count);
+    for (host, shard) in &place.replicas {
+        out.put_u32(REPLICA_BYTES);
+        out.put_u32_bytes(host.as_bytes());
+        out.put_u32(4);
+        out.put_u32((*shard).into());
+    }
 }
 
-fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: Known<'_>, page: &Rows) {
+fn before_rows(out: &mut Vec<u8>, dialect: Dialect, known: &Known<'_>, page: &Rows) {
     out.reserve(page.body.len() + 256);
     out.put_u32(kind::ROWS);
     let changed = known.metadata_id.is_some_and(|id| *id != page.metadata.id);

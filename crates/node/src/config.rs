@@ -12,7 +12,7 @@ use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
 use functions::udf::wasm;
 use model::Sharder;
 use options::Values;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use storage::memory::{Division, SHARD_BYTES_MIN};
@@ -26,6 +26,9 @@ pub struct Config {
     pub coordinator: replication::Config,
     pub processor: query::Config,
     pub audit: audit::Config,
+    /// What it is told about other nodes; `None`: it belongs to no cluster, and does not listen for
+    /// any.
+    pub membership: Option<cluster::membership::Config>,
     /// Every option, for those who let theirs change.
     pub offers: Vec<Offer>,
 }
@@ -50,7 +53,6 @@ pub fn config(values: &Values, shards: u16) -> Result<Config, String> {
         SyncMode::Batch => Duration::ZERO,
         SyncMode::Periodic { period } => 2 * period,
     };
-    seeds::check(values)?;
     check_sharding(values)?;
     let boot = BootConfig { node: node_config(values)?, storage };
     Ok(Config {
@@ -59,8 +61,19 @@ pub fn config(values: &Values, shards: u16) -> Result<Config, String> {
         audit: audit::Config::of(values),
         coordinator: replication::Config { batch_memory },
         processor,
+        membership: None,
         offers: offers(values),
     })
+}
+
+/// The same for a node that is, or becomes, one of a cluster.
+pub fn config_of_member(values: &Values, shards: u16) -> Result<Config, String> {
+    let config = config(values, shards)?;
+    let node = &config.boot.node;
+    let listen = SocketAddr::new(node.listen_address, node.listen_port);
+    let segment_bytes = config.boot.storage.segment_bytes;
+    let membership = Some(seeds::membership(values, listen, segment_bytes)?);
+    Ok(Config { membership, ..config })
 }
 
 /// Who may do what, as the options say.

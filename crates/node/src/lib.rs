@@ -26,7 +26,7 @@ pub mod version;
 
 pub use address::address;
 pub use clients::{Clients, clients};
-pub use config::{Config, config};
+pub use config::{Config, config, config_of_member};
 pub use folder::{TemporaryFolder, lock, name_data_dir, workdir};
 pub use offers::offers;
 pub use shards::{end_all, follow, memory_bytes, runtime_config};
@@ -48,6 +48,9 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         };
         runtime::on_all_shards(offer).await;
         cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
+        if let Some(membership) = config.membership {
+            cluster::membership::start(membership).await?;
+        }
         let started = Coordinator::start(config.coordinator).await;
         started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
         let cluster = runtime::local::get::<cluster::Cluster>();
@@ -82,6 +85,7 @@ pub fn stop() -> Erased<'static, Result<(), String>> {
     Erased::new(move || async move {
         query::Audit::stop().await;
         Processor::stop().await;
+        cluster::membership::stop().await;
         Coordinator::stop().await;
         cluster::stop().await.map_err(|error| error.to_string())
     })

@@ -1,52 +1,100 @@
-//! The seeds that a node is told of. There are no clusters yet: a node that is to join one must not
-//! start as a cluster of its own, where writes would be lost to the others. So seeds have to be
-//! addresses of the node itself.
+//! What options say of the other nodes: where seeds are, how long others are waited for.
+//!
+//! Invariants
+//!  - *joins-or-says-so*: a node that is told of seeds, none of which can be found, does not start
+//!    as a cluster of its own, where writes would be lost to the others.
 
 use crate::address::address_of;
+use cluster::membership;
+use messaging::Plain;
 use options::Values;
 use serde_json::Value;
-use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Where the node is found, as it says.
-const OWN: [&str; 4] =
-    ["listen_address", "broadcast_address", "rpc_address", "broadcast_rpc_address"];
+/// What the node is told about others, from the options. The error names the option.
+pub(crate) fn membership(
+    values: &Values,
+    listen: SocketAddr,
+    segment_bytes: usize,
+) -> Result<membership::Config, String> {
+    let millis = |name: &str| Duration::from_millis(values.integer(name).max(1) as u64);
+    check_encryption(values)?;
+    Ok(membership::Config {
+        seeds: seeds(values, listen.port())?,
+        listen,
+        ping_timeout: millis("direct_failure_detector_ping_timeout_in_ms"),
+        down_after: millis("failure_detector_timeout_in_ms"),
+        command_time: millis("group0_raft_op_timeout_in_ms"),
+        segment_bytes,
+        policy: Arc::new(|| Rc::new(Plain)),
+        verbs: Arc::new(|_| ()),
+    })
+}
 
-/// An error if some seed is another node.
-pub(crate) fn check(values: &Values) -> Result<(), String> {
-    let own: Vec<IpAddr> = OWN.iter().filter_map(|name| address_of(values.text(name))).collect();
-    match given(values).into_iter().find(|seed| !is_own(seed, &own)) {
-        None => Ok(()),
-        Some(seed) => Err(format!(
-            "seed {seed} is not an address of this node: Nereid does not form clusters yet, so it \
-             cannot join another node. Remove the seed, or give the node's own address."
+/// Links between nodes are plain so far: who asks for more is told.
+fn check_encryption(values: &Values) -> Result<(), String> {
+    let (name, wanted) = ("server_encryption_options", "internode_encryption");
+    let entries = values.list(name);
+    let mut modes = entries.iter().filter_map(|entry| entry.split_once('='));
+    match modes.find(|(key, _)| key.trim() == wanted).map(|(_, mode)| mode.trim()) {
+        Some(mode) if !mode.is_empty() && mode != "none" => Err(format!(
+            "option {name}: {wanted}: {mode}: links between nodes are not encrypted yet; use none"
         )),
+        _ => Ok(()),
     }
 }
 
-fn is_own(seed: &str, own: &[IpAddr]) -> bool {
-    let Some(seed) = address_of(seed) else { return false };
-    // A node that others reach from elsewhere is the one that is meant by the loopback address.
-    own.contains(&seed) || (seed.is_loopback() && !own.iter().any(IpAddr::is_loopback))
+/// Where the seeds are.
+fn seeds(values: &Values, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let given = given(values);
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for seed in &given {
+        match seed_at(seed, port) {
+            Some(address) => found.push(address),
+            None => tracing::warn!(
+                target: "init", "seed {seed}: no address of this name is known; it is left out"
+            ),
+        }
+    }
+    match (given.is_empty(), found.is_empty()) {
+        (false, true) => Err(format!("option seeds: no address is known of {}", given.join(", "))),
+        _ => Ok(found),
+    }
+}
+
+/// `host`, or `host:port`. An IPv6 address with a port is in brackets.
+fn seed_at(seed: &str, port: u16) -> Option<SocketAddr> {
+    if let Ok(address) = seed.parse::<SocketAddr>() {
+        return Some(address);
+    }
+    if let Some(ip) = address_of(seed.trim_matches(['[', ']'])) {
+        return Some(SocketAddr::new(ip, port));
+    }
+    let (host, port) = seed.rsplit_once(':')?;
+    Some(SocketAddr::new(address_of(host)?, port.parse().ok()?))
 }
 
 /// The seeds, those of the command line before those of the file.
 fn given(values: &Values) -> Vec<String> {
-    let parameters = values.list("seed_provider_parameters");
-    let mut texts: Vec<String> = parameters
-        .iter()
-        .filter_map(|one| match one.split_once('=') {
+    let mut texts = values.list("seeds");
+    if texts.is_empty() {
+        let parameters = values.list("seed_provider_parameters");
+        texts.extend(parameters.iter().filter_map(|one| match one.split_once('=') {
             Some(("seeds", seeds)) => Some(seeds.to_string()),
             Some(_) => None,
             None => Some(one.clone()),
-        })
-        .collect();
+        }));
+    }
     if texts.is_empty()
         && let Ok(tree) = serde_json::from_str::<Value>(values.text("seed_provider"))
     {
         collect(&tree, &mut texts);
     }
     let names = texts.iter().flat_map(|text| text.split(','));
-    let names = names.map(|name| without_port(name.trim()).to_string());
+    let names = names.map(|name| name.trim().to_owned());
     names.filter(|name| !name.is_empty()).collect()
 }
 
@@ -62,49 +110,42 @@ fn collect(tree: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// `host:port` without its port. An IPv6 address has several colons.
-fn without_port(name: &str) -> &str {
-    match name.split_once(':') {
-        Some((host, port)) if !port.contains(':') => host,
-        _ => name,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use options::Source;
 
     #[track_caller]
-    fn check_seeds(given: &[(&str, &str)], refused: Option<&str>) {
+    fn check(options: &[(&str, &str)], expected: &[&str]) {
         let mut values = Values::default();
-        for (name, value) in given {
+        for (name, value) in options {
             values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
         }
-        match (check(&values), refused) {
-            (Ok(()), None) => {}
-            (Err(text), Some(seed)) => {
-                assert!(text.starts_with(&format!("seed {seed} ")), "{text}")
-            }
-            (found, _) => panic!("{given:?}: {found:?}"),
+        let found = seeds(&values, 7000).map(|found| {
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        });
+        match expected {
+            [] => assert!(found.is_err(), "{options:?}: {found:?}"),
+            _ => assert_eq!(found, Ok(expected.join(" ").trim().to_owned()), "{options:?}"),
         }
     }
 
     #[test]
-    fn seeds_are_the_node_itself() {
+    fn seeds_are_addresses_with_the_port_of_other_nodes() {
         let line = "seed_provider_parameters";
-        check_seeds(&[], None);
-        check_seeds(&[(line, "seeds=127.0.0.1")], None);
-        check_seeds(&[(line, "seeds=localhost:7000")], None);
-        check_seeds(&[(line, "seeds=")], None);
-        check_seeds(&[(line, "seeds=127.0.0.2")], Some("127.0.0.2"));
-        check_seeds(&[(line, "seeds=127.0.0.1,127.0.0.3")], Some("127.0.0.3"));
-        check_seeds(&[("listen_address", "127.0.0.2"), (line, "seeds=127.0.0.2")], None);
-        let away = [("listen_address", "10.0.0.5"), ("rpc_address", "10.0.0.5")];
-        check_seeds(&[away[0], away[1], (line, "seeds=127.0.0.1")], None);
-        check_seeds(&[away[0], away[1], (line, "seeds=10.0.0.6")], Some("10.0.0.6"));
+        check(&[], &[""]);
+        check(&[(line, "seeds=")], &[""]);
+        check(&[("seeds", "127.0.0.1")], &["127.0.0.1:7000"]);
+        check(&[(line, "seeds=127.0.0.1")], &["127.0.0.1:7000"]);
+        check(&[(line, "seeds=localhost:7007")], &["127.0.0.1:7007"]);
+        check(&[(line, "seeds=127.0.0.1, 127.0.0.3")], &["127.0.0.1:7000", "127.0.0.3:7000"]);
+        check(&[("seeds", "::1,[::1]:7001")], &["[::1]:7000", "[::1]:7001"]);
         let tree = r#"[{"class_name":"X","parameters":[{"seeds":"127.0.0.1,127.0.0.4"}]}]"#;
-        check_seeds(&[("seed_provider", tree)], Some("127.0.0.4"));
-        check_seeds(&[("seed_provider", tree), (line, "seeds=127.0.0.1")], None);
+        check(&[("seed_provider", tree)], &["127.0.0.1:7000", "127.0.0.4:7000"]);
+        check(&[("seed_provider", tree), (line, "seeds=127.0.0.2")], &["127.0.0.2:7000"]);
+        check(&[("seeds", "127.0.0.9"), (line, "seeds=127.0.0.2")], &["127.0.0.9:7000"]);
+        // *joins-or-says-so*
+        check(&[("seeds", "no.such.name.invalid")], &[]);
+        check(&[("seeds", "no.such.name.invalid,127.0.0.2")], &["127.0.0.2:7000"]);
     }
 }

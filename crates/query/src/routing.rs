@@ -1,4 +1,4 @@
-//! The replica that a driver with tablet awareness should have sent a statement to.
+//! The replicas that a driver with tablet awareness should have sent a statement to.
 //!
 //! Invariants
 //!  - *seldom-work*: a request to the right shard costs a hash of the key and a search among
@@ -10,24 +10,36 @@ use crate::parameters::Parameters;
 use crate::prefetch::token_of;
 use crate::prepared::Prepared;
 use crate::processor::Processor;
-use model::Token;
+use model::{Token, Uuid};
 use plan::Plan;
 use plan::values::Value;
 
-/// The tablet of a partition, and its replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The tablet of a partition, and its replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The tablet holds the tokens after this one,
     pub after: Token,
     /// up to and including this one.
     pub last: Token,
-    /// The shard of this node that has it.
-    pub shard: u16,
+    /// The nodes that have it, and the shard on each.
+    pub replicas: Vec<(Uuid, u16)>,
+}
+
+/// The replicas of a tablet, of which `own` is on `here`; `None` where `here` has one, or nobody.
+fn elsewhere(replicas: &[(Uuid, u16)], here: (Uuid, u16), own: u16) -> Option<Vec<(Uuid, u16)>> {
+    let is_own = |(host, _): &(Uuid, u16)| *host == here.0;
+    if replicas.is_empty() || own == here.1 && replicas.iter().any(is_own) {
+        return None;
+    }
+    // Since this node has other shards than when the table was made, it may be on another one.
+    let present = |it: &(Uuid, u16)| (it.0, if is_own(it) { own } else { it.1 });
+    Some(replicas.iter().map(present).collect())
 }
 
 impl Processor {
-    /// Where the partition is that the statement reads or writes with these values, if that is
-    /// another shard than this, and its table has tablets: those of other tables drivers compute.
+    /// Where the partition is that the statement reads or writes with these values, if this shard
+    /// of this node has none of it, and its table has tablets: those of other tables drivers
+    /// compute.
     pub fn better_place(&self, prepared: &Prepared, parameters: &Parameters<'_>) -> Option<Place> {
         let statement = prepared.as_analysed();
         let table = match &statement.plan {
@@ -40,15 +52,34 @@ impl Processor {
             Some(Value::Bytes(bytes)) => Some(*bytes),
             _ => None,
         };
-        let token = token_of(&statement.bind.partition_key, value, &mut Vec::new())?;
-        let tablet = table.tablets.tablet_of(token);
-        let shard = table.tablets.shards()[tablet];
-        if shard == runtime::shard_id() {
+        if table.replicas.is_empty() {
             return None;
         }
-        let schema = self.cluster().schema();
-        schema.keyspace(&table.schema.keyspace)?.keyspace.initial_tablets?;
+        let token = token_of(&statement.bind.partition_key, value, &mut Vec::new())?;
+        let tablet = table.tablets.tablet_of(token);
+        let here = (self.cluster().node().host_id, runtime::shard_id());
+        let own = table.tablets.shards()[tablet];
+        let replicas = elsewhere(table.replicas.of(tablet), here, own)?;
         let (after, last) = table.tablets.range(tablet);
-        Some(Place { after, last, shard })
+        Some(Place { after, last, replicas })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_tablet_is_told_elsewhere() {
+        let [one, two, three] = [1, 2, 3].map(Uuid::from_u128);
+        let replicas = [(one, 4), (two, 5)];
+        assert_eq!(elsewhere(&replicas, (one, 4), 4), None);
+        assert_eq!(elsewhere(&replicas, (one, 3), 4), Some(replicas.to_vec()));
+        // On another shard than was said when the table was made.
+        assert_eq!(elsewhere(&replicas, (one, 1), 1), None);
+        assert_eq!(elsewhere(&replicas, (one, 4), 1), Some(vec![(one, 1), (two, 5)]));
+        // Some shard holds what others have.
+        assert_eq!(elsewhere(&replicas, (three, 0), 0), Some(replicas.to_vec()));
+        assert_eq!(elsewhere(&[], (one, 0), 1), None);
     }
 }

@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn data_centers_count_apart() {
-        let two = Replication::PerDataCenter(vec![("dc1".into(), 1), ("dc2".into(), 3)]);
+        let two = Replication::PerDataCenter(vec![("dc1".into(), 1), ("dc2".into(), 3)].into());
         check(Consistency::LocalQuorum, &two, 1, 1);
         check(Consistency::Quorum, &two, 3, 1);
         check(Consistency::EachQuorum, &two, 3, 1);
-        let elsewhere = Replication::PerDataCenter(vec![("dc2".into(), 1)]);
+        let elsewhere = Replication::PerDataCenter(vec![("dc2".into(), 1)].into());
         check(Consistency::LocalOne, &elsewhere, 1, 0);
         check(Consistency::One, &Replication::Local, 1, 1);
         check(Consistency::All, &Replication::Local, 1, 1);

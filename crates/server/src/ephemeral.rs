@@ -18,6 +18,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &TemporaryFolder) {
         ("workdir", path.as_str()),
         ("native_transport_port", "0"),
         ("native_shard_aware_transport_port", "0"),
+        ("storage_port", "0"),
         ("api_port", "0"),
         ("prometheus_port", ""),
         ("smp", "1"),

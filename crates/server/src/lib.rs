@@ -26,6 +26,7 @@ mod reread;
 mod tables;
 
 use admin::metrics::relabel::{Relabelling, Rules};
+use cluster::membership::Phase;
 use encryption::Encryption;
 use logging::{Form, Stream};
 use metrics::Tables;
@@ -116,7 +117,7 @@ fn run(mut values: Values, persona: Persona, ephemeral: bool) -> Result<(), Stri
     let runtime_config = node::runtime_config(&values)?;
     let shards = runtime_config.shards;
     let plan = Arc::new(Plan {
-        node: node::config(&values, shards)?,
+        node: node_config(&values, shards)?,
         native: native_config(&values, shards)?,
         maintenance: maintenance::socket(&values)?,
         api: http_config(&values, "api")?,
@@ -169,6 +170,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     };
     runtime::on_all_shards(provide).await;
     tell_idle(&plan.values);
+    cluster::membership::enter(Phase::Serving).await;
     // Who is told that the node is ready may end it, in order.
     runtime::signal::keep();
     tell_ready(plan);
@@ -200,6 +202,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     for server in [api, prometheus].into_iter().flatten() {
         server.stop().await;
     }
+    cluster::membership::enter(Phase::Leaving).await;
     let patience = patience::now();
     runtime::on_all_shards(move || async move {
         runtime::local::get::<Server>().stop(patience).await;
@@ -413,7 +416,7 @@ pub fn refusals(values: &Values) -> Vec<String> {
     let checked = [
         node::runtime_config(values).map(drop),
         logging::check(values.text("default_log_level"), &levels),
-        node::config(values, shards).map(drop),
+        node_config(values, shards).map(drop),
         native_config(values, shards).map(drop),
         maintenance::socket(values).map(drop),
         http_config(values, "api").map(drop),
@@ -424,6 +427,14 @@ pub fn refusals(values: &Values) -> Vec<String> {
     let mut texts: Vec<String> = checked.into_iter().filter_map(Result::err).collect();
     texts.extend(node::refused_settings(values));
     texts
+}
+
+/// What the parts of the node are told. In maintenance mode it speaks to no other node.
+fn node_config(values: &Values, shards: u16) -> Result<node::Config, String> {
+    match maintenance::is_mode(values) {
+        true => node::config(values, shards),
+        false => node::config_of_member(values, shards),
+    }
 }
 
 /// Reads the settings of CQL from the options. The error names the option.

@@ -4,6 +4,7 @@
 
 use cluster::{BootConfig, Cluster, NodeConfig, Schema, SchemaChange, TableEntry};
 use model::{Keyspace, TableSchema, Type, Uuid};
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use storage::SyncMode;
@@ -56,11 +57,14 @@ pub fn table(keyspace: &str, name: &str, ty: Type) -> TableSchema {
     builder.build().expect("a table")
 }
 
-/// Changes the schema of the node, which must work.
+/// Changes the schema of the node, which belongs to no group and so decides once. It must work.
 pub async fn change(decide: impl FnOnce(&Schema) -> Vec<SchemaChange> + Send + 'static) {
-    let cluster = runtime::local::get::<Cluster>();
-    let changed = cluster.change_schema(move |schema| Ok::<_, ()>(decide(schema))).await;
-    changed.expect("a schema change");
+    let (cluster, decide) = (runtime::local::get::<Cluster>(), Cell::new(Some(decide)));
+    let decide = move |schema: &Schema| {
+        let decide = decide.take().expect("a node of no group decides once");
+        Ok::<_, ()>(decide(schema))
+    };
+    cluster.change_schema(decide).await.expect("a schema change");
 }
 
 /// A table of the node.

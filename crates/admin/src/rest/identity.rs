@@ -4,7 +4,7 @@ use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::tables::{all, flush};
 use crate::call::{Answer, Call};
-use cluster::table_stats;
+use cluster::{Node, Nodes, table_stats};
 use hyper::Method;
 use serde_json::json;
 use std::cell::Cell;
@@ -64,8 +64,10 @@ const NO_STORE: &str = "backups to object stores are not supported yet";
 
 pub(super) fn operations(api: &mut Api) {
     api.tells("/storage_service/host_id", "The ids of all nodes", |door| {
-        let node = door.cluster.node();
-        json!([{ "key": node.broadcast_address.to_string(), "value": node.host_id.to_string() }])
+        let shown = |node: &Node| {
+            json!({ "key": node.address(), "value": node.member.host_id.to_string() })
+        };
+        Nodes::seen(&door.cluster).all().iter().map(shown).collect()
     });
     let path = "/storage_service/generation_number";
     api.tells(path, "The node's generation: seconds since 1970 at its start", |door| {
@@ -125,8 +127,12 @@ async fn load(door: &Door) -> u64 {
 }
 
 async fn load_map(door: &Rc<Door>, _: &Call) -> Answered {
-    let address = door.cluster.node().broadcast_address.to_string();
-    Ok(Answer::json(json!([{ "key": address, "value": load(door).await as f64 }])))
+    let own = load(door).await;
+    let of = |node: &Node| {
+        let load = if node.is_here { Some(own) } else { node.heard.load_bytes };
+        load.map(|load| json!({ "key": node.address(), "value": load as f64 }))
+    };
+    Ok(Answer::json(Nodes::seen(&door.cluster).all().iter().filter_map(of).collect()))
 }
 
 /// Closes the ports and flushes; the node can be stopped at once then.

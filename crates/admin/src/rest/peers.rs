@@ -1,12 +1,12 @@
 //! `/gossiper`, `/failure_detector`, `/snitch`, `/messaging_service`, `/stream_manager`,
-//! `/hinted_handoff`, `/raft`: what is asked of a node about the others. There are none: it knows
-//! itself, has sent nothing, and is always in agreement.
+//! `/hinted_handoff`, `/raft`: what is asked of a node about the others. Of those it knows where
+//! they are and whether they answer; it counts no messages, and keeps no hints.
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
 use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
-use cluster::Cluster;
+use cluster::{Cluster, Node, Nodes};
 use hyper::Method;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
@@ -22,33 +22,43 @@ pub(super) fn operations(api: &mut Api) {
     raft(api);
 }
 
-fn address(cluster: &Cluster) -> String {
-    cluster.node().broadcast_address.to_string()
+/// The node of that address or host id; refuses those that are not there.
+fn known(door: &Door, asked: &str) -> Result<Node, Answer> {
+    let nodes = Nodes::seen(&door.cluster);
+    let unknown = || Answer::refused(400, format!("{asked} is no node of the cluster"));
+    nodes.named(asked).cloned().ok_or_else(unknown)
 }
 
-/// Refuses nodes that are not there.
-fn known(door: &Door, asked: &str) -> Result<(), Answer> {
-    let node = door.cluster.node();
-    match asked == address(&door.cluster) || asked == node.host_id.to_string() {
-        true => Ok(()),
-        false => Err(Answer::refused(400, format!("{asked} is no node of the cluster"))),
+/// The node that a parameter names; this one, if it names none.
+fn named(door: &Door, call: &Call) -> Result<Node, Answer> {
+    match call.given("host") {
+        Some(host) => known(door, host),
+        None => known(door, &door.cluster.node().host_id.to_string()),
     }
 }
 
+/// The addresses of the nodes that are up, or down.
+fn addresses(door: &Door, are_up: bool) -> Vec<String> {
+    let nodes = Nodes::seen(&door.cluster);
+    let of_kind = nodes.all().iter().filter(|node| node.heard.is_up == are_up);
+    of_kind.map(Node::address).collect()
+}
+
 fn gossiper(api: &mut Api) {
-    api.tells("/gossiper/endpoint/live", "Nodes that are up", |door| {
-        json!([address(&door.cluster)])
-    });
-    api.tells("/gossiper/endpoint/down", "Nodes that are down: none is", |_| json!([]));
+    api.tells("/gossiper/endpoint/live", "Nodes that are up", |door| json!(addresses(door, true)));
+    let path = "/gossiper/endpoint/down";
+    api.tells(path, "Nodes that are down", |door| json!(addresses(door, false)));
     let path = "/gossiper/downtime/{endpoint}";
     api.get(path, "Milliseconds since a node is down", async |door: &Rc<Door>, call: &Call| {
         known(door, call.segment("endpoint"))?;
         Ok(Answer::json(json!(0)))
     });
     let path = "/gossiper/generation_number/{endpoint}";
-    api.get(path, "The generation of a node: seconds since 1970 at its start", generation);
+    let text = "The generation of a node: seconds since 1970 at its start; 0 of other nodes";
+    api.get(path, text, generation);
     let path = "/gossiper/heart_beat_version/{endpoint}";
-    api.get(path, "How often a node has told others that it is up", heart_beat);
+    let text = "How often a node has told others that it is up; 0 of other nodes";
+    api.get(path, text, heart_beat);
     const ALONE: &str = "there is no other node that could be forgotten";
     let path = "/gossiper/assassinate/{endpoint}";
     api.cannot(Method::POST, path, "Forgets a node", ALONE).takes(
@@ -61,8 +71,8 @@ fn gossiper(api: &mut Api) {
 }
 
 async fn generation(door: &Rc<Door>, call: &Call) -> Answered {
-    known(door, call.segment("endpoint"))?;
-    Ok(Answer::json(json!(door.cluster.node().generation)))
+    let node = known(door, call.segment("endpoint"))?;
+    Ok(Answer::json(json!(if node.is_here { door.cluster.node().generation } else { 0 })))
 }
 
 /// One a second since the start of the node, as others would be told.
@@ -71,24 +81,28 @@ fn beats(door: &Door) -> u64 {
 }
 
 async fn heart_beat(door: &Rc<Door>, call: &Call) -> Answered {
-    known(door, call.segment("endpoint"))?;
-    Ok(Answer::json(json!(beats(door))))
+    let node = known(door, call.segment("endpoint"))?;
+    Ok(Answer::json(json!(if node.is_here { beats(door) } else { 0 })))
 }
 
-/// What the node would tell others of itself, in the order of their numbers.
-fn states(door: &Door) -> Vec<(u32, String)> {
-    let node = door.cluster.node();
-    let tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
-    vec![
-        (0, format!("NORMAL,{}", tokens.first().map_or("", String::as_str))),
-        (2, door.cluster.schema().version.to_string()),
-        (3, node.data_center.clone()),
-        (4, node.rack.clone()),
-        (5, node.release_version.to_owned()),
-        (8, node.rpc_address.to_string()),
-        (12, node.host_id.to_string()),
+/// What a node tells others of itself, in the order of their numbers.
+fn states(door: &Door, node: &Node) -> Vec<(u32, String)> {
+    let (member, tokens) = (&node.member, node.tokens());
+    let schema = match node.is_here {
+        true => Some(door.cluster.schema().version),
+        false => node.heard.schema,
+    };
+    let mut states = vec![(0, format!("NORMAL,{}", tokens.first().map_or("", String::as_str)))];
+    states.extend(schema.map(|version| (2, version.to_string())));
+    states.extend([
+        (3, member.data_center.clone()),
+        (4, member.rack.clone()),
+        (5, member.release_version.clone()),
+        (8, node.client_address()),
+        (12, member.host_id.to_string()),
         (13, tokens.join(";")),
-    ]
+    ]);
+    states
 }
 
 /// The names of those numbers.
@@ -107,19 +121,21 @@ fn state_name(number: u32) -> &'static str {
 
 fn failure_detector(api: &mut Api) {
     api.tells("/failure_detector/endpoints", "What nodes tell of themselves", endpoints);
-    api.tells(
-        "/failure_detector/simple_states",
-        "Which nodes are up",
-        |door| json!([{ "key": address(&door.cluster), "value": "UP" }]),
-    );
-    api.tells("/failure_detector/count/endpoint/up", "So many nodes are up", |_| json!(1));
-    api.tells("/failure_detector/count/endpoint/down", "So many nodes are down", |_| json!(0));
+    api.tells("/failure_detector/simple_states", "Which nodes are up", |door| {
+        let word = |node: &Node| if node.heard.is_up { "UP" } else { "DOWN" };
+        let nodes = Nodes::seen(&door.cluster);
+        let shown = |node: &Node| json!({ "key": node.address(), "value": word(node) });
+        nodes.all().iter().map(shown).collect()
+    });
+    let path = "/failure_detector/count/endpoint/up";
+    api.tells(path, "So many nodes are up", |door| json!(addresses(door, true).len()));
+    let path = "/failure_detector/count/endpoint/down";
+    api.tells(path, "So many nodes are down", |door| json!(addresses(door, false).len()));
     api.tells("/failure_detector/endpoint_phi_values", "How late other nodes are", |_| json!([]));
     api.tells("/failure_detector/phi", "How late a node may be; not in use", |_| json!("8"));
     let path = "/failure_detector/endpoints/states/{endpoint}";
     api.get(path, "What a node tells of itself", async |door: &Rc<Door>, call: &Call| {
-        known(door, call.segment("endpoint"))?;
-        let lines = states(door);
+        let lines = states(door, &known(door, call.segment("endpoint"))?);
         let lines =
             lines.iter().map(|(number, value)| format!("  {}:{value}\n", state_name(*number)));
         Ok(Answer::json(json!(lines.collect::<String>())))
@@ -130,18 +146,20 @@ fn failure_detector(api: &mut Api) {
 }
 
 fn endpoints(door: &Door) -> Value {
-    let node = door.cluster.node();
-    let states = states(door).into_iter().enumerate().map(|(version, (number, value))| {
-        json!({ "application_state": number, "value": value, "version": version + 1 })
-    });
-    json!([{
-        "addrs": address(&door.cluster),
-        "is_alive": true,
-        "update_time": wall_micros().div_euclid(1000),
-        "generation": node.generation,
-        "version": beats(door),
-        "application_state": states.collect::<Vec<_>>(),
-    }])
+    let of_node = |node: &Node| {
+        let states = states(door, node).into_iter().enumerate().map(|(version, (number, value))| {
+            json!({ "application_state": number, "value": value, "version": version + 1 })
+        });
+        json!({
+            "addrs": node.address(),
+            "is_alive": node.heard.is_up,
+            "update_time": wall_micros().div_euclid(1000),
+            "generation": if node.is_here { door.cluster.node().generation } else { 0 },
+            "version": if node.is_here { beats(door) } else { 0 },
+            "application_state": states.collect::<Vec<_>>(),
+        })
+    };
+    Nodes::seen(&door.cluster).all().iter().map(of_node).collect()
 }
 
 fn snitch(api: &mut Api) {
@@ -149,14 +167,12 @@ fn snitch(api: &mut Api) {
         "/snitch/datacenter",
         "The data center of a node",
         async |door: &Rc<Door>, call: &Call| {
-            call.given("host").map_or(Ok(()), |host| known(door, host))?;
-            Ok(Answer::json(json!(door.cluster.node().data_center)))
+            Ok(Answer::json(json!(named(door, call)?.member.data_center)))
         },
     )
     .takes("host", Kind::Text, "The node; this one if not said");
     api.get("/snitch/rack", "The rack of a node", async |door: &Rc<Door>, call: &Call| {
-        call.given("host").map_or(Ok(()), |host| known(door, host))?;
-        Ok(Answer::json(json!(door.cluster.node().rack)))
+        Ok(Answer::json(json!(named(door, call)?.member.rack)))
     })
     .takes("host", Kind::Text, "The node; this one if not said");
     api.tells("/snitch/name", "What says where nodes are", |_| {

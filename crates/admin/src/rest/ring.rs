@@ -1,11 +1,11 @@
-//! `/storage_service`: who has which part of the ring. There is one node, and it has everything
-//! that a keyspace wants a copy of.
+//! `/storage_service`: who has which part of the ring.
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::tables::{keyspace, one, table};
 use crate::call::{Answer, Call};
-use cluster::{Cluster, KeyspaceEntry, Replication, TableEntry};
+use cluster::nodes::Range;
+use cluster::{Cluster, KeyspaceEntry, Node, Nodes, Replication, TableEntry};
 use model::{TableSchema, Token, key, value};
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -72,25 +72,21 @@ fn tokens(cluster: &Cluster) -> Value {
 }
 
 async fn of_endpoint(door: &Rc<Door>, call: &Call) -> Answered {
-    let cluster = &door.cluster;
     let asked = call.segment("endpoint");
-    match cluster.node().broadcast_address.to_string() == asked {
-        true => Ok(Answer::json(tokens(cluster))),
-        false => Err(Answer::refused(400, format!("{asked} is no node of the cluster"))),
+    match Nodes::seen(&door.cluster).named(asked) {
+        Some(node) => Ok(Answer::json(json!(node.tokens()))),
+        None => Err(Answer::refused(400, format!("{asked} is no node of the cluster"))),
     }
 }
 
-/// The ends of the ranges of a keyspace or of a table, in their order: tablets, or tokens of the
-/// node.
-fn ends(cluster: &Cluster, of: Option<&TableEntry>) -> Vec<Token> {
-    match of {
-        Some(entry) => entry.tablets.last_tokens().to_vec(),
-        None => {
-            let mut tokens = cluster.node().tokens.clone();
-            tokens.sort();
-            tokens
-        }
+/// The tablets of a table. The first follows the last, as in a ring.
+fn tablets(nodes: &Nodes, table: &TableEntry) -> Vec<Range> {
+    let mut ranges = nodes.tablet_ranges(table);
+    let end = ranges.last().map(|range| range.last);
+    if let (Some(first), Some(end)) = (ranges.first_mut(), end) {
+        first.after = end;
     }
+    ranges
 }
 
 /// The table that a request is about. One of a keyspace with tablets has to be named.
@@ -138,14 +134,24 @@ async fn tokens_endpoint(door: &Rc<Door>, call: &Call) -> Answered {
             return Err(Answer::refused(400, text));
         }
     };
-    let address = door.cluster.node().broadcast_address.to_string();
-    let ends = ends(&door.cluster, of.as_deref());
-    Ok(pairs(ends.into_iter().map(|token| (token.0.to_string(), address.clone()))))
+    let nodes = Nodes::seen(&door.cluster);
+    let told = |token: Token, node: &Node| (token.0.to_string(), node.address());
+    match of.as_deref() {
+        // The first of its replicas.
+        Some(table) => {
+            let first = |range: &Range| Some((range.last, *range.nodes.first()?));
+            let ranges = tablets(&nodes, table);
+            let owners = ranges.iter().filter_map(first);
+            Ok(pairs(owners.map(|(token, node)| told(token, &nodes.all()[node]))))
+        }
+        None => Ok(pairs(nodes.token_owners().map(|(token, node)| told(token, node)))),
+    }
 }
 
-/// Whether this node has a copy of what a keyspace holds.
-fn is_held(door: &Door, entry: &KeyspaceEntry) -> bool {
-    0 < entry.replication.in_data_center(&door.cluster.node().data_center)
+/// Each node with a part of the ring, as decimal number.
+fn shares(nodes: &Nodes, parts: Vec<f64>) -> Answer {
+    let share = |(node, part): (&Node, f64)| (node.address(), (part as f32).to_string());
+    pairs(nodes.all().iter().zip(parts).map(share))
 }
 
 async fn ownership(door: &Rc<Door>, _: &Call) -> Answered {
@@ -154,12 +160,11 @@ async fn ownership(door: &Rc<Door>, _: &Call) -> Answered {
         let text = "storage_service/ownership cannot be used when a keyspace uses tablets";
         return Err(Answer::refused(400, text));
     }
-    let address = door.cluster.node().broadcast_address.to_string();
-    Ok(pairs([(address, "1".to_owned())].into_iter()))
+    let nodes = Nodes::seen(&door.cluster);
+    Ok(shares(&nodes, nodes.own_parts()))
 }
 
 async fn effective(door: &Rc<Door>, call: &Call) -> Answered {
-    let address = door.cluster.node().broadcast_address.to_string();
     if matches!(call.segment("keyspace"), "null") {
         let schema = door.cluster.schema();
         let of_users = schema.keyspaces.iter().filter(|(name, entry)| {
@@ -169,58 +174,59 @@ async fn effective(door: &Rc<Door>, call: &Call) -> Answered {
         kinds.dedup();
         // The keyspaces of the node itself are replicated by another strategy than those of users.
         return match kinds[..] {
-            [] => Ok(pairs([(address, "1".to_owned())].into_iter())),
+            [] => ownership(door, call).await,
             _ => Err(Answer::refused(500, UNEQUAL)),
         };
     }
-    let (entry, _) = named_table(door, call, "cf")?;
-    let part = if is_held(door, &entry) { "1" } else { "0" };
-    Ok(pairs([(address, part.to_owned())].into_iter()))
+    let (nodes, ranges) = ranges(door, call, "cf")?;
+    Ok(shares(&nodes, nodes.parts(&ranges)))
 }
 
 /// The ranges of the ring: each from the end of the one before.
-fn ranges(
-    door: &Door,
-    call: &Call,
-    parameter: &str,
-) -> Result<(bool, Vec<(Token, Token)>), Answer> {
+fn ranges(door: &Door, call: &Call, parameter: &str) -> Result<(Nodes, Vec<Range>), Answer> {
     let (entry, named) = named_table(door, call, parameter)?;
-    let ends = ends(&door.cluster, named.as_deref());
-    let starts = ends.last().copied().into_iter().chain(ends.iter().copied());
-    let ranges = starts.zip(ends.iter().copied()).collect();
-    Ok((is_held(door, &entry), ranges))
+    let nodes = Nodes::seen(&door.cluster);
+    let ranges = match named.filter(|table| !table.replicas.is_empty()) {
+        Some(table) => tablets(&nodes, &table),
+        None => nodes.ring_ranges(&entry.replication),
+    };
+    Ok((nodes, ranges))
 }
 
 async fn describe(door: &Rc<Door>, call: &Call) -> Answered {
-    let (is_held, ranges) = ranges(door, call, "table")?;
-    let node = door.cluster.node();
-    let address = node.broadcast_address.to_string();
-    let details = json!({
-        "host": address, "datacenter": node.data_center, "rack": node.rack,
-    });
-    let shown = |(start, end): (Token, Token)| {
-        let of_it = |value: Value| if is_held { json!([value]) } else { json!([]) };
+    let (nodes, ranges) = ranges(door, call, "table")?;
+    let details = |node: &Node| {
         json!({
-            "start_token": start.0.to_string(),
-            "end_token": end.0.to_string(),
-            "endpoints": of_it(json!(address)),
-            "rpc_endpoints": of_it(json!(node.rpc_address.to_string())),
-            "endpoint_details": of_it(details.clone()),
+            "host": node.address(),
+            "datacenter": node.member.data_center,
+            "rack": node.member.rack,
+        })
+    };
+    let shown = |range: Range| {
+        let of_each = |told: &dyn Fn(&Node) -> Value| -> Value {
+            range.nodes.iter().map(|place| told(&nodes.all()[*place])).collect()
+        };
+        json!({
+            "start_token": range.after.0.to_string(),
+            "end_token": range.last.0.to_string(),
+            "endpoints": of_each(&|node| json!(node.address())),
+            "rpc_endpoints": of_each(&|node| json!(node.client_address())),
+            "endpoint_details": of_each(&details),
         })
     };
     Ok(Answer::json(ranges.into_iter().map(shown).collect()))
 }
 
 async fn range_to_endpoint(door: &Rc<Door>, call: &Call) -> Answered {
-    let (is_held, ranges) = ranges(door, call, "cf")?;
-    let node = door.cluster.node();
-    let address = match call.flag("rpc", false)? {
-        true => node.rpc_address.to_string(),
-        false => node.broadcast_address.to_string(),
+    let (nodes, ranges) = ranges(door, call, "cf")?;
+    let of_clients = call.flag("rpc", false)?;
+    let address = |place: &usize| match (of_clients, &nodes.all()[*place]) {
+        (true, node) => node.client_address(),
+        (false, node) => node.address(),
     };
-    let addresses: Vec<&str> = if is_held { vec![&address] } else { Vec::new() };
-    let shown = ranges.into_iter().map(|(start, end)| {
-        json!({ "key": [start.0.to_string(), end.0.to_string()], "value": addresses })
+    let shown = ranges.into_iter().map(|Range { after, last, nodes }| {
+        let addresses: Vec<String> = nodes.iter().map(address).collect();
+        json!({ "key": [after.0.to_string(), last.0.to_string()], "value": addresses })
     });
     Ok(Answer::json(shown.collect()))
 }
@@ -254,23 +260,28 @@ fn of_text(schema: &TableSchema, text: &str) -> Result<Vec<u8>, Answer> {
     }
 }
 
-fn endpoints(door: &Door, keyspace: &KeyspaceEntry) -> Answer {
-    let address = door.cluster.node().broadcast_address.to_string();
-    Answer::json(if is_held(door, keyspace) { json!([address]) } else { json!([]) })
+/// The nodes that have a partition.
+fn endpoints(door: &Door, table: &TableEntry, key: &[u8]) -> Answer {
+    let nodes = Nodes::seen(&door.cluster);
+    let places = nodes.of_token(table, Token::of(key)).into_iter();
+    let addresses: Vec<String> = places.map(|place| nodes.all()[place].address()).collect();
+    Answer::json(json!(addresses))
 }
 
 async fn natural(door: &Rc<Door>, call: &Call) -> Answered {
-    let entry = keyspace(door, call.segment("keyspace"))?;
-    let table = table(door, call.segment("keyspace"), call.parameter("cf").unwrap_or_default())?;
-    of_text(&table.schema, call.parameter("key").unwrap_or_default())?;
-    Ok(endpoints(door, &entry))
+    let name = call.segment("keyspace");
+    keyspace(door, name)?;
+    let table = table(door, name, call.parameter("cf").unwrap_or_default())?;
+    let key = of_text(&table.schema, call.parameter("key").unwrap_or_default())?;
+    Ok(endpoints(door, &table, &key))
 }
 
 async fn natural_parts(door: &Rc<Door>, call: &Call) -> Answered {
-    let entry = keyspace(door, call.segment("keyspace"))?;
-    let table = table(door, call.segment("keyspace"), call.parameter("cf").unwrap_or_default())?;
-    composed(&table.schema, &call.all("key_component").collect::<Vec<_>>())?;
-    Ok(endpoints(door, &entry))
+    let name = call.segment("keyspace");
+    keyspace(door, name)?;
+    let table = table(door, name, call.parameter("cf").unwrap_or_default())?;
+    let key = composed(&table.schema, &call.all("key_component").collect::<Vec<_>>())?;
+    Ok(endpoints(door, &table, &key))
 }
 
 async fn by_key(door: &Rc<Door>, call: &Call) -> Answered {

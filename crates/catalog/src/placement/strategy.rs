@@ -2,6 +2,9 @@
 //!
 //! Invariants
 //!  - *part-of-all*: a data center has no more copies than the cluster.
+//!  - *racks-counted*: a data center with a list of racks has as many copies as the list has racks.
+
+use std::ops::Deref;
 
 /// A keyspace's replication, parsed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +16,61 @@ pub enum Replication {
     /// `SimpleStrategy`: so many copies in the whole cluster.
     Simple(u32),
     /// `NetworkTopologyStrategy`: so many copies per data center.
-    PerDataCenter(Vec<(String, u32)>),
+    PerDataCenter(Factors),
+}
+
+/// How many copies each data center has, by name; and in which racks, where they are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Factors {
+    copies: Vec<(String, u32)>,
+    /// Of each of them; none where only a number is said.
+    racks: Vec<Option<Vec<String>>>,
+}
+
+impl Factors {
+    /// The copies in a data center, and the racks that have one each, if they are listed.
+    pub fn of(&self, center: &str) -> (u32, Option<&[String]>) {
+        debug_assert!(self.copies.len() == self.racks.len(), "racks-counted: a list too many");
+        match self.copies.iter().position(|(name, _)| name == center) {
+            Some(at) => (self.copies[at].1, self.racks[at].as_deref()),
+            None => (0, None),
+        }
+    }
+
+    fn push(&mut self, center: &str, copies: u32, racks: Option<Vec<String>>) {
+        let fits = racks.as_ref().is_none_or(|racks| racks.len() == copies as usize);
+        assert!(fits, "racks-counted: {copies} copies in the racks {racks:?}");
+        self.copies.push((center.to_owned(), copies));
+        self.racks.push(racks);
+    }
+}
+
+/// Numbers alone.
+impl From<Vec<(String, u32)>> for Factors {
+    fn from(copies: Vec<(String, u32)>) -> Factors {
+        let racks = vec![None; copies.len()];
+        Factors { copies, racks }
+    }
+}
+
+impl FromIterator<(String, u32)> for Factors {
+    fn from_iter<I: IntoIterator<Item = (String, u32)>>(copies: I) -> Factors {
+        Factors::from(copies.into_iter().collect::<Vec<_>>())
+    }
+}
+
+/// The numbers.
+impl Deref for Factors {
+    type Target = [(String, u32)];
+
+    fn deref(&self) -> &[(String, u32)] {
+        &self.copies
+    }
 }
 
 impl Replication {
-    /// Parses `class` and the options beside it, as a keyspace holds them. Rack lists
-    /// (`['r1', 'r2']`) count their racks.
+    /// Parses `class` and the options beside it, as a keyspace holds them. Of a data center there
+    /// is a number, or a list of racks (`['r1', 'r2']`).
     pub fn parse(options: &[(String, String)]) -> Result<Replication, String> {
         let class = options.iter().find(|(name, _)| name == "class").map(|(_, class)| class);
         let Some(class) = class else {
@@ -49,9 +101,7 @@ impl Replication {
     #[inline]
     pub fn in_data_center(&self, name: &str) -> u32 {
         let copies = match self {
-            Replication::PerDataCenter(factors) => {
-                factors.iter().find(|(center, _)| center == name).map_or(0, |(_, factor)| *factor)
-            }
+            Replication::PerDataCenter(factors) => factors.of(name).0,
             _ => self.total(),
         };
         debug_assert!(copies <= self.total(), "part-of-all: {copies} copies in {name}");
@@ -67,18 +117,28 @@ fn simple(options: &[(String, String)]) -> Result<Replication, String> {
 }
 
 fn per_data_center(options: &[(String, String)]) -> Result<Replication, String> {
-    let mut factors = Vec::new();
-    for (center, factor) in options.iter().filter(|(name, _)| name != "class") {
-        factors.push((center.clone(), parse_factor(factor)?));
+    let mut factors = Factors::default();
+    for (center, text) in options.iter().filter(|(name, _)| name != "class") {
+        match listed_racks(text) {
+            Some(racks) => {
+                let racks: Vec<String> = racks.into_iter().map(str::to_owned).collect();
+                factors.push(center, racks.len() as u32, Some(racks));
+            }
+            None => factors.push(center, parse_factor(text)?, None),
+        }
     }
     Ok(Replication::PerDataCenter(factors))
 }
 
+/// The racks of a list (`['r1', 'r2']`).
+pub(crate) fn listed_racks(text: &str) -> Option<Vec<&str>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let racks = inner.split(',').map(|rack| rack.trim().trim_matches('\''));
+    Some(racks.filter(|rack| !rack.is_empty()).collect())
+}
+
 fn parse_factor(text: &str) -> Result<u32, String> {
     let text = text.trim();
-    if let Some(racks) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
-        return Ok(racks.split(',').filter(|rack| !rack.trim().is_empty()).count() as u32);
-    }
     let valid = text.parse::<u32>().ok().filter(|factor| *factor <= i32::MAX as u32);
     valid.ok_or_else(|| format!("Replication factor must be numeric; found {text}"))
 }
@@ -104,14 +164,28 @@ mod tests {
             Ok(Replication::Simple(3)),
         );
         check(
-            &[("class", "NetworkTopologyStrategy"), ("dc1", "2"), ("dc2", "['r1', 'r2', 'r3']")],
-            Ok(Replication::PerDataCenter(vec![("dc1".into(), 2), ("dc2".into(), 3)])),
+            &[("class", "NetworkTopologyStrategy"), ("dc1", "2"), ("dc2", "3")],
+            Ok(Replication::PerDataCenter(vec![("dc1".into(), 2), ("dc2".into(), 3)].into())),
         );
         check(
             &[("class", "SimpleStrategy"), ("replication_factor", "x")],
             Err("Replication factor must be numeric; found x"),
         );
         check(&[("class", "Odd")], Err("Unable to find replication strategy class 'Odd'"));
+    }
+
+    #[test]
+    fn lists_name_the_racks_and_count_as_many_copies() {
+        let options = [("class", "NetworkTopologyStrategy"), ("a", "1"), ("b", "['r2', 'r1']")];
+        let options: Vec<_> =
+            options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let parsed = Replication::parse(&options).expect("valid options");
+        assert_eq!((parsed.total(), parsed.in_data_center("b")), (3, 2));
+        let Replication::PerDataCenter(factors) = parsed else { panic!("another strategy") };
+        assert_eq!(factors.of("a"), (1, None));
+        assert_eq!(factors.of("b"), (2, Some(&["r2".to_owned(), "r1".to_owned()][..])));
+        assert_eq!(factors.of("c"), (0, None));
+        assert_eq!(factors.to_vec(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
     }
 
     #[test]

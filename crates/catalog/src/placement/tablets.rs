@@ -1,78 +1,318 @@
-//! Which tablets a table gets. Pure.
+//! Which tablets a table gets, and which shards of which nodes have them. Pure.
+//!
+//! All nodes agree on the replicas of a tablet. How a node divides the table among its own shards
+//! is a [`TabletMap`]: each tablet on the shard of the node's replica, and where the node has none,
+//! on some shard all the same.
 //!
 //! Invariants
 //!  - *powers-of-two*: a keyspace with tablets gives each new table a power of two of them,
-//!    [`TABLETS_MAX`] at most, or as many as shards ask for.
-//!  - *on-shards*: a tablet is on a shard that the node has.
+//!    [`TABLETS_MAX`] at most.
+//!  - *on-shards*: a replica is on a shard that its node has.
 //!  - *covering*: as in [`TabletMap`].
+//!  - *one-a-host*: a node has one replica of a tablet at most.
+//!  - *fewest-first*: a new replica goes to the node, and there to the shard, that has the fewest
+//!    of its table among those which may have it; between equals, the fewest of all tables.
 
-use model::{Keyspace, TabletMap};
+use super::Replication;
+use super::ring::{Ring, Want, Wants};
+use crate::topology::Topology;
+use model::{Keyspace, TabletMap, Token, Uuid};
+use std::collections::BTreeMap;
 
 /// Tablets of one table at most.
 pub const TABLETS_MAX: u32 = 1 << 16;
 
 const _: () = assert!(TABLETS_MAX.is_power_of_two(), "rounding up stays within it");
 
-/// The tablets of a new table: a ring dealt to the shards as drivers compute it, or, in a keyspace
-/// with tablets, a power of two of them: as many as it says, or one or two per shard.
-pub fn map_for(keyspace: &Keyspace, shards: u16) -> TabletMap {
-    assert!(0 < shards, "on-shards: a table on a node without shards");
-    let map = match keyspace.initial_tablets {
-        None => TabletMap::static_map(shards),
-        Some(0) => TabletMap::tablets((shards as u32).next_power_of_two(), shards),
-        Some(count) => TabletMap::tablets(count.min(TABLETS_MAX).next_power_of_two(), shards),
-    };
-    let count = map.count();
-    let rounded = keyspace.initial_tablets.is_none() || count.is_power_of_two();
-    assert!(rounded, "powers-of-two: {count} tablets");
-    let bounded = count <= (TABLETS_MAX as usize).max(usize::from(shards).next_power_of_two());
-    assert!(bounded, "powers-of-two: {count} tablets are too many");
-    debug_assert!(map.shards().iter().all(|shard| *shard < shards), "on-shards: {shards}");
-    map
+/// Tablets of a table for each shard, where nothing else is said of their number.
+const INITIAL_SCALE: f64 = 1.0;
+
+/// How large a tablet should be, GiB.
+const TARGET_GIB: u32 = 5;
+
+/// A node, as far as tables are divided for it: in most places, this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Here {
+    pub host_id: Uuid,
+    pub shards: u16,
 }
 
-/// The map as it was stored, on as many shards as there are now: if a shard no longer exists,
-/// the tablets are distributed again.
-pub fn adapt(stored: TabletMap, shards: u16) -> TabletMap {
-    if stored.shards().iter().all(|shard| *shard < shards) {
-        return stored;
+impl Here {
+    /// The shard of a tablet that is on no shard of the node as yet.
+    pub fn dealt(self, tablet: usize) -> u16 {
+        assert!(0 < self.shards, "on-shards: tablets on a node without shards");
+        (tablet % usize::from(self.shards)) as u16
     }
-    assert!(0 < shards, "on-shards: tablets on a node without shards");
-    let dealt = (0..stored.count()).map(|index| (index % shards as usize) as u16).collect();
-    let adapted = TabletMap::new(stored.last_tokens().to_vec(), dealt);
-    let same = adapted.last_tokens() == stored.last_tokens();
-    debug_assert!(same, "covering: other tablets than before");
-    adapted
+}
+
+/// Who has each tablet of a table: nodes, and the shard on each. Nothing of a table without
+/// tablets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TabletReplicas(Vec<Box<[(Uuid, u16)]>>);
+
+impl TabletReplicas {
+    /// Of each tablet.
+    pub fn new(replicas: Vec<Box<[(Uuid, u16)]>>) -> TabletReplicas {
+        let twice = |of: &[(Uuid, u16)]| {
+            of.iter().enumerate().any(|(at, (host, _))| of[..at].iter().any(|it| it.0 == *host))
+        };
+        debug_assert!(!replicas.iter().any(|of| twice(of)), "one-a-host: a replica too many");
+        TabletReplicas(replicas)
+    }
+
+    /// The number of tablets.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the table has no tablets.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The replicas of a tablet.
+    pub fn of(&self, tablet: usize) -> &[(Uuid, u16)] {
+        &self.0[tablet]
+    }
+
+    /// Those of each tablet.
+    pub fn iter(&self) -> impl Iterator<Item = &[(Uuid, u16)]> {
+        self.0.iter().map(|of| &**of)
+    }
+
+    /// Whether a node has all the shards that its replicas are said to be on.
+    pub fn fit(&self, node: Here) -> bool {
+        let own = self.iter().flatten().filter(|(host, _)| *host == node.host_id);
+        own.map(|(_, shard)| *shard).all(|shard| shard < node.shards)
+    }
+
+    /// The shard of each tablet on a node: that of its replica there, or some other. If they do not
+    /// [`fit`](TabletReplicas::fit), all are dealt anew.
+    pub fn shards_on(&self, node: Here) -> Vec<u16> {
+        let fit = self.fit(node);
+        let shard = |(tablet, of): (usize, &[(Uuid, u16)])| {
+            let own = of.iter().find(|(host, _)| fit && *host == node.host_id);
+            own.map_or_else(|| node.dealt(tablet), |(_, shard)| *shard)
+        };
+        self.iter().enumerate().map(shard).collect()
+    }
+}
+
+/// How a table is divided: among the shards of this node, and among nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Division {
+    pub tablets: TabletMap,
+    pub replicas: TabletReplicas,
+}
+
+impl Division {
+    /// Of tablets, as this node has them.
+    pub fn of_tablets(last_tokens: Vec<Token>, replicas: TabletReplicas, here: Here) -> Division {
+        assert!(last_tokens.len() == replicas.count(), "covering: tablets of no replicas");
+        let tablets = TabletMap::new(last_tokens, replicas.shards_on(here));
+        Division { tablets, replicas }
+    }
+
+    /// Without tablets: a ring dealt to the shards as drivers compute it, or one of them.
+    pub fn of_ring(tablets: TabletMap) -> Division {
+        Division { tablets, replicas: TabletReplicas::default() }
+    }
+}
+
+/// How many replicas of tablets each shard has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load(BTreeMap<(Uuid, u16), u32>);
+
+impl Load {
+    /// Adds those of a table.
+    pub fn add(&mut self, replicas: &TabletReplicas) {
+        for replica in replicas.iter().flatten() {
+            *self.0.entry(*replica).or_default() += 1;
+        }
+    }
+}
+
+/// What a new table says of its tablets.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'t> {
+    pub keyspace: &'t Keyspace,
+    pub replication: &'t Replication,
+    /// The option `tablets` of the table.
+    pub hints: &'t [(String, String)],
+}
+
+/// How a new table is divided. Where the topology has no nodes, this one has everything.
+pub fn divide(asked: Asked<'_>, topology: &Topology, here: Here, load: &Load) -> Division {
+    assert!(0 < here.shards, "on-shards: a table on a node without shards");
+    if asked.keyspace.initial_tablets.is_none() {
+        return Division::of_ring(TabletMap::static_map(here.shards));
+    }
+    let alone = topology.present().next().is_none();
+    let (count, replicas) = match alone {
+        true => {
+            let count = count(&asked, &[f64::from(here.shards)]);
+            let mut host = Host::new(here.host_id, here.shards, load);
+            let replicas: Vec<Box<[_]>> = (0..count).map(|_| Box::from([host.take()])).collect();
+            (count, replicas)
+        }
+        false => {
+            let ring = Ring::new(topology);
+            let wants = ring.wants(asked.replication);
+            let count = count(&asked, &shares(&ring, &wants));
+            (count, choose(&ring, &wants, count, load))
+        }
+    };
+    let last_tokens = TabletMap::tablets(count, 1).last_tokens().to_vec();
+    Division::of_tablets(last_tokens, TabletReplicas::new(replicas), here)
+}
+
+/// The shards for each replica of a tablet, in the parts of the cluster that have any.
+fn shares(ring: &Ring, wants: &Wants) -> Vec<f64> {
+    let share = |(shards, copies): (u64, usize)| shards as f64 / copies as f64;
+    let parts = match wants {
+        Wants::Anywhere(copies) => {
+            let shards = ring.members().iter().map(|member| u64::from(member.shards)).sum();
+            vec![(shards, *copies)]
+        }
+        Wants::Per(centers) => {
+            let shards = |(center, want): (usize, &Want)| (ring.shards_in(center), want.copies);
+            centers.iter().enumerate().map(shards).collect()
+        }
+    };
+    let found: Vec<f64> = parts.into_iter().filter(|(_, copies)| 0 < *copies).map(share).collect();
+    match found.is_empty() {
+        // As if there were one of each, for nodes that are to come.
+        true => vec![ring.members().iter().map(|member| f64::from(member.shards)).sum()],
+        false => found,
+    }
+}
+
+/// The number of tablets: the greatest of what is said, or else one for each shard.
+fn count(asked: &Asked<'_>, shares: &[f64]) -> u32 {
+    let hint = |name: &str| {
+        let (_, value) = asked.hints.iter().find(|(known, _)| known == name)?;
+        value.parse::<f64>().ok().filter(|value| value.is_finite() && 0.0 < *value)
+    };
+    let per_shard = |scale: f64| shares.iter().map(|share| scale * share).fold(1.0, f64::max);
+    let said = [
+        asked.keyspace.initial_tablets.filter(|count| 0 < *count).map(f64::from),
+        hint("min_tablet_count"),
+        hint("expected_data_size_in_gb").map(|size| size / f64::from(TARGET_GIB)),
+        hint("min_per_shard_tablet_count").map(per_shard),
+    ];
+    let most = said.into_iter().flatten().fold(0.0, f64::max);
+    let wanted = if 0.0 < most { most } else { per_shard(INITIAL_SCALE) };
+    let within = |wanted: f64, most: u32| wanted.min(f64::from(most)).ceil() as u32;
+    let mut count = within(wanted, TABLETS_MAX).next_power_of_two();
+    if let Some(most) = hint("max_tablet_count") {
+        let most = (within(most, TABLETS_MAX) + 1).next_power_of_two() / 2;
+        count = count.min(most);
+    }
+    assert!(count.is_power_of_two(), "powers-of-two: {count} tablets");
+    assert!(count <= TABLETS_MAX, "powers-of-two: {count} tablets are too many");
+    count
+}
+
+/// A node with what it has.
+struct Host {
+    host_id: Uuid,
+    /// Replicas of the table, and of others, on each shard.
+    shards: Vec<(u32, u32)>,
+    of_table: u32,
+    of_others: u32,
+}
+
+impl Host {
+    fn new(host_id: Uuid, shards: u16, load: &Load) -> Host {
+        assert!(0 < shards, "on-shards: tablets on a node without shards");
+        let of = |shard| (0, load.0.get(&(host_id, shard)).copied().unwrap_or(0));
+        let shards: Vec<(u32, u32)> = (0..shards).map(of).collect();
+        let of_others = shards.iter().map(|(_, others)| *others).sum();
+        Host { host_id, shards, of_table: 0, of_others }
+    }
+
+    /// How full it is, for each of its shards; what is least is chosen.
+    fn fullness(&self) -> (u64, u64) {
+        let per_shard = |count: u32| (u64::from(count) << 20) / self.shards.len() as u64;
+        (per_shard(self.of_table), per_shard(self.of_table + self.of_others))
+    }
+
+    /// One more replica of the table, on the shard that has the fewest.
+    fn take(&mut self) -> (Uuid, u16) {
+        let shards = (0u16..).zip(&mut self.shards);
+        let least = shards.min_by_key(|(shard, it)| (it.0, it.0 + it.1, *shard));
+        let (shard, (table, _)) = least.expect("on-shards: a node has shards");
+        *table += 1;
+        self.of_table += 1;
+        (self.host_id, shard)
+    }
+}
+
+/// Nodes of which a tablet has so many.
+struct Part {
+    /// Places in the ring, each with the number of its rack.
+    members: Vec<(usize, usize)>,
+    racks: usize,
+    copies: usize,
+}
+
+fn parts(ring: &Ring, wants: &Wants) -> Vec<Part> {
+    let all = 0..ring.members().len();
+    let centers = match wants {
+        // Racks do not matter: there is one.
+        Wants::Anywhere(copies) => {
+            let members = all.map(|member| (member, 0)).collect();
+            return vec![Part { members, racks: 1, copies: *copies }];
+        }
+        Wants::Per(centers) => centers,
+    };
+    let of_center = |(center, want): (usize, &Want)| {
+        let in_it = |member: usize| {
+            let site = ring.site(member);
+            let rack = usize::from(site.rack);
+            (usize::from(site.center) == center && want.open[rack]).then_some((member, rack))
+        };
+        let members = all.clone().filter_map(in_it).collect();
+        Part { members, racks: want.open.len(), copies: want.copies }
+    };
+    centers.iter().enumerate().map(of_center).collect()
+}
+
+/// The replicas of each tablet.
+fn choose(ring: &Ring, wants: &Wants, count: u32, load: &Load) -> Vec<Box<[(Uuid, u16)]>> {
+    let members = ring.members().iter();
+    let mut hosts: Vec<Host> =
+        members.map(|member| Host::new(member.host_id, member.shards, load)).collect();
+    let parts = parts(ring, wants);
+    let of_tablet = |tablet: usize| {
+        let of_part = |part: &Part| of_part(part, &mut hosts, tablet);
+        parts.iter().flat_map(of_part).collect()
+    };
+    (0..count as usize).map(of_tablet).collect()
+}
+
+/// The replicas of one tablet in a part of the cluster: racks that have the fewest of them first.
+/// Nodes that are equally full take turns.
+fn of_part(part: &Part, hosts: &mut [Host], tablet: usize) -> Vec<(Uuid, u16)> {
+    let count = part.members.len();
+    let mut in_rack = vec![0u32; part.racks];
+    let mut taken = vec![false; count];
+    let mut out = Vec::with_capacity(part.copies);
+    for _ in 0..part.copies {
+        let key = |at: &usize| {
+            let (member, rack) = part.members[*at];
+            let turn = (at + count - tablet % count) % count;
+            (in_rack[rack], hosts[member].fullness(), turn)
+        };
+        let chosen = (0..count).filter(|at| !taken[*at]).min_by_key(key);
+        let chosen = chosen.expect("as-many-as-there-are: more replicas than nodes");
+        let (member, rack) = part.members[chosen];
+        taken[chosen] = true;
+        in_rack[rack] += 1;
+        out.push(hosts[member].take());
+    }
+    out
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(initial_tablets: Option<u32>, shards: u16, count: usize) {
-        let keyspace = Keyspace {
-            name: "ks".into(),
-            replication: Vec::new(),
-            durable_writes: true,
-            initial_tablets,
-            storage: Vec::new(),
-        };
-        assert_eq!(map_for(&keyspace, shards).count(), count);
-    }
-
-    #[test]
-    fn counts_are_powers_of_two_or_the_shards() {
-        check(None, 3, 3);
-        check(Some(0), 3, 4);
-        check(Some(1), 3, 1);
-        check(Some(5), 3, 8);
-    }
-
-    #[test]
-    fn tablets_of_shards_that_are_gone_are_dealt_anew() {
-        let map = TabletMap::tablets(8, 4);
-        assert_eq!(adapt(map.clone(), 4), map);
-        assert_eq!(adapt(map.clone(), 5), map);
-        assert_eq!(adapt(map, 3).shards(), [0, 1, 2, 0, 1, 2, 0, 1]);
-    }
-}
+mod tests;

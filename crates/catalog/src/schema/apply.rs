@@ -4,8 +4,10 @@
 
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
-use crate::placement::{Replication, tablets};
+use crate::placement::tablets::{Asked, Load, divide};
+use crate::placement::{Division, Here, Replication};
 use crate::system_tables::{self, Home, arrange};
+use crate::topology::Topology;
 use crate::uuids::time_uuid;
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
@@ -19,13 +21,14 @@ impl<L: Local> Schema<L> {
     }
 
     /// Completes changes before they are stored: tables get versions that begin with `micros`, and
-    /// tablets on so many shards, columns and options their order, and what a changed user type
-    /// touches follows it. Says why when a change cannot be made.
+    /// tablets on shards of these nodes, columns and options their order, and what a changed user
+    /// type touches follows it. Says why when a change cannot be made.
     pub fn complete(
         &self,
         changes: Vec<SchemaChange>,
         micros: i64,
-        shards: u16,
+        topology: &Topology,
+        here: Here,
     ) -> Result<Complete, String> {
         let mut next = self.clone();
         let mut complete = Complete::default();
@@ -40,16 +43,26 @@ impl<L: Local> Schema<L> {
                 normalize(change, micros);
                 next.check(change)?;
                 if let SchemaChange::CreateTable(table) = change
-                    && let Some(keyspace) = next.keyspace(&table.keyspace)
+                    && let Some(division) = next.divide(table, topology, here)
                 {
-                    let map = tablets::map_for(&keyspace.keyspace, shards);
-                    complete.tablets.add(table.id, map);
+                    complete.tablets.add(table.id, division);
                 }
                 next.apply_one(change, &complete.tablets);
             }
         }
         assert!(asked <= complete.changes.len(), "complete: a change of {asked} is lost");
         Ok(complete)
+    }
+
+    /// How a new table of a keyspace that is there is divided.
+    fn divide(&self, table: &TableSchema, topology: &Topology, here: Here) -> Option<Division> {
+        let KeyspaceEntry { keyspace, replication, .. } = &**self.keyspace(&table.keyspace)?;
+        let mut load = Load::default();
+        if keyspace.initial_tablets.is_some() {
+            self.by_id.values().for_each(|entry| load.add(&entry.replicas));
+        }
+        let hints = &table.options.tablets;
+        Some(divide(Asked { keyspace, replication, hints }, topology, here, &load))
     }
 
     /// The next snapshot.
@@ -77,7 +90,8 @@ impl<L: Local> Schema<L> {
         next
     }
 
-    /// The same, where the tables that are in `before` too have the tablets that they have there.
+    /// The same, where the tables that are in `before` too are on the shards of this node on which
+    /// they are there.
     pub fn with_tablets_of(mut self, before: &Schema<L>) -> Schema<L> {
         let other = |entry: &&Rc<TableEntry<L>>| {
             let known = before.by_id.get(&entry.schema.id);
@@ -201,9 +215,10 @@ impl<L: Local> Schema<L> {
                 }
             }
             SchemaChange::CreateTable(table) => {
-                let Some(map) = tablets.of(table.id) else { return };
-                assert!(0 < map.count(), "covering: table {} has no tablets", table.id);
-                self.insert_table(table.clone(), map.clone(), TableKind::Stored);
+                let Some(division) = tablets.of(table.id) else { return };
+                let count = division.tablets.count();
+                assert!(0 < count, "covering: table {} has no tablets", table.id);
+                self.insert_table(table.clone(), division.clone(), TableKind::Stored);
             }
             SchemaChange::AlterTable(table) => {
                 let Some(present) = self.by_id.get(&table.id).cloned() else { return };
@@ -239,15 +254,16 @@ impl<L: Local> Schema<L> {
         }
     }
 
-    /// The snapshot after these changes, with versions of that time; or why they cannot be made.
-    /// What the registry does, without making anything durable.
+    /// The snapshot after these changes, with versions of that time, on a node that is alone; or
+    /// why they cannot be made. What the registry does, without making anything durable.
     pub fn after(
         &self,
         changes: Vec<SchemaChange>,
         micros: i64,
         shards: u16,
     ) -> Result<Schema<L>, String> {
-        let complete = self.complete(changes, micros, shards)?;
+        let here = Here { host_id: Uuid::nil(), shards };
+        let complete = self.complete(changes, micros, &Topology::default(), here)?;
         Ok(self.apply(&complete, time_uuid(micros, 0)))
     }
 
@@ -262,7 +278,7 @@ impl<L: Local> Schema<L> {
                 Home::DataLog => (TabletMap::static_map(shards), TableKind::Stored),
                 Home::Virtual => (TabletMap::single(0), TableKind::Virtual),
             };
-            schema.insert_table(table, map, kind);
+            schema.insert_table(table, Division::of_ring(map), kind);
         }
         if cfg!(debug_assertions) {
             schema.check_index();
@@ -309,14 +325,15 @@ impl<L: Local> Schema<L> {
     }
 
     /// Adds a table to a keyspace that is there.
-    pub(crate) fn insert_table(&mut self, table: TableSchema, map: TabletMap, kind: TableKind) {
+    pub(crate) fn insert_table(&mut self, table: TableSchema, division: Division, kind: TableKind) {
         let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
         let replication = keyspace.replication.clone();
-        let (schema, tablets) = (Rc::new(table), Rc::new(map));
+        let Division { tablets, replicas } = division;
+        let (schema, tablets, replicas) = (Rc::new(table), Rc::new(tablets), Rc::new(replicas));
         let local = L::default();
         let id = schema.id;
         assert!(!self.by_id.contains_key(&id), "ids-for-life: two tables of the id {id}");
-        self.put_entry(Rc::new(TableEntry { schema, tablets, replication, kind, local }));
+        self.put_entry(Rc::new(TableEntry { schema, tablets, replicas, replication, kind, local }));
     }
 
     pub(crate) fn insert_type(&mut self, user: UserType) {

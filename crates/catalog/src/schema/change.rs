@@ -1,7 +1,8 @@
 //! The changes that a schema can undergo, as values.
 
+use crate::placement::Division;
 use model::schema::{UserAggregate, UserFunction};
-use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType};
+use model::{Keyspace, TableId, TableSchema, Type, UserType};
 use std::collections::BTreeMap;
 
 /// One change of the schema. What statements leave open (order of columns and options, a table's
@@ -44,18 +45,18 @@ pub enum SchemaChange {
     },
 }
 
-/// The tablets of tables that changes make.
+/// How the tables are divided that changes make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tablets(BTreeMap<TableId, TabletMap>);
+pub struct Tablets(BTreeMap<TableId, Division>);
 
 impl Tablets {
-    /// Those of the table of that id.
-    pub fn of(&self, table: TableId) -> Option<&TabletMap> {
+    /// The table of that id.
+    pub fn of(&self, table: TableId) -> Option<&Division> {
         self.0.get(&table)
     }
 
-    pub(super) fn add(&mut self, table: TableId, map: TabletMap) {
-        let before = self.0.insert(table, map);
+    pub(super) fn add(&mut self, table: TableId, division: Division) {
+        let before = self.0.insert(table, division);
         assert!(before.is_none(), "ids-for-life: table {table} was made twice");
     }
 }

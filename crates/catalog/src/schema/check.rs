@@ -54,6 +54,7 @@ impl<L> Schema<L> {
             check_columns(schema);
             check_ids(schema);
             check_tablets(&table.tablets);
+            check_replicas(table);
         }
         check_types(entry);
         check_functions(entry);
@@ -103,6 +104,14 @@ fn check_ids(table: &TableSchema) {
     }
     let sorted = table.dropped.is_sorted_by(|a, b| a.id < b.id);
     debug_assert!(sorted, "arranged: dropped columns of {name} are out of order");
+}
+
+/// Each tablet has its replicas, and what is no tablet has none.
+fn check_replicas<L>(table: &TableEntry<L>) {
+    let (name, count) = (&table.schema.name, table.replicas.count());
+    let parts = table.tablets.count();
+    let fits = count == parts && table.tablets.sharder().is_none();
+    debug_assert!(count == 0 || fits, "covering: {name} has {parts} parts, {count} with replicas");
 }
 
 /// Every token is in exactly one tablet.

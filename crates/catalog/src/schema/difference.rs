@@ -94,12 +94,13 @@ fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, comple
     match old.filter(same) {
         None => {
             assert!(new.kind == TableKind::Stored, "there-and-back: a new virtual table");
-            complete.tablets.add(new.schema.id, (*new.tablets).clone());
+            complete.tablets.add(new.schema.id, new.division());
             complete.changes.push(SchemaChange::CreateTable((*new.schema).clone()));
         }
         Some(old) => {
             let name = &new.schema.name;
             assert!(old.tablets == new.tablets, "there-and-back: the tablets of {name} differ");
+            assert!(old.replicas == new.replicas, "there-and-back: the replicas of {name} differ");
             if old.schema != new.schema {
                 complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
             }

@@ -1,15 +1,16 @@
 //! A schema as plain data, to be handed to another shard.
 
 use super::{Local, Schema, TableKind};
+use crate::placement::Division;
 use model::schema::{UserAggregate, UserFunction};
-use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use model::{Keyspace, TableSchema, UserType, Uuid};
 
 /// All that a [`Schema`] holds.
 #[derive(Clone, Debug)]
 pub struct SchemaImage {
     version: Uuid,
     keyspaces: Vec<(Keyspace, Vec<UserType>)>,
-    tables: Vec<(TableSchema, TabletMap, TableKind)>,
+    tables: Vec<(TableSchema, Division, TableKind)>,
     functions: Vec<UserFunction>,
     aggregates: Vec<UserAggregate>,
 }
@@ -30,8 +31,7 @@ impl SchemaImage {
             image.functions.extend(entry.functions.values().flatten().map(|it| (**it).clone()));
             image.aggregates.extend(entry.aggregates.values().flatten().map(|it| (**it).clone()));
             for table in entry.tables.values() {
-                let (schema, tablets) = ((*table.schema).clone(), (*table.tablets).clone());
-                image.tables.push((schema, tablets, table.kind));
+                image.tables.push(((*table.schema).clone(), table.division(), table.kind));
             }
         }
         let (named, by_id) = (image.tables.len(), schema.by_id.len());
@@ -47,8 +47,8 @@ impl SchemaImage {
             types.into_iter().for_each(|user| schema.insert_type(user));
         }
         let count = self.tables.len();
-        for (table, tablets, kind) in self.tables {
-            schema.insert_table(table, tablets, kind);
+        for (table, division, kind) in self.tables {
+            schema.insert_table(table, division, kind);
         }
         self.functions.into_iter().for_each(|function| schema.insert_function(function));
         self.aggregates.into_iter().for_each(|aggregate| schema.insert_aggregate(aggregate));

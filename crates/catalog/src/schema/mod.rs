@@ -31,7 +31,7 @@ pub use change::{Complete, SchemaChange, Tablets};
 pub(crate) use check::check_tablets;
 pub use image::SchemaImage;
 
-use crate::placement::Replication;
+use crate::placement::{Division, Replication, TabletReplicas};
 use crate::system_tables::is_system_keyspace;
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
@@ -57,11 +57,22 @@ impl<L: Clone + Default> Local for L {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry<L = ()> {
     pub schema: Rc<TableSchema>,
+    /// How this node divides it among its shards.
     pub tablets: Rc<TabletMap>,
+    /// Who has each of its tablets, in a keyspace with tablets.
+    pub replicas: Rc<TabletReplicas>,
     pub replication: Rc<Replication>,
     pub kind: TableKind,
     /// What this shard hangs on it.
     pub local: L,
+}
+
+impl<L> TableEntry<L> {
+    /// How it is divided.
+    pub(crate) fn division(&self) -> Division {
+        let (tablets, replicas) = ((*self.tablets).clone(), (*self.replicas).clone());
+        Division { tablets, replicas }
+    }
 }
 
 /// A keyspace with its tables, types, functions and aggregates, by name.

@@ -23,7 +23,6 @@ pub mod write;
 pub use crate::rows::DamagedSchema;
 
 use crate::schema::{Complete, Local, Schema};
-use model::Uuid;
 use mutation::FrozenMutation;
 use write::Writer;
 
@@ -35,7 +34,6 @@ pub const CHANGE_MICROS: i64 = 2;
 pub(crate) fn mutations<L: Local>(
     schema: &Schema<L>,
     complete: &Complete,
-    host_id: Uuid,
     timestamp: i64,
 ) -> (Vec<FrozenMutation>, i64) {
     let mut out = Vec::new();
@@ -43,7 +41,7 @@ pub(crate) fn mutations<L: Local>(
     let mut before = schema.clone();
     for (index, change) in complete.changes.iter().enumerate() {
         timestamp += CHANGE_MICROS;
-        let mut writer = Writer::new(&before, host_id);
+        let mut writer = Writer::new(&before);
         writer.change(change, &complete.tablets, timestamp);
         let mut rows = writer.finish();
         assert!(!rows.is_empty(), "round-trip: a change that writes nothing: {change:?}");

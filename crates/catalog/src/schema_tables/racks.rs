@@ -2,15 +2,10 @@
 //! (`['r1', 'r2']`) is flattened in `replication_v2` (`dc:0` is `r1`, `dc:1` is `r2`) and counted
 //! in `replication`, where older clients look.
 
+use crate::placement::strategy::listed_racks as racks;
+
 /// Options by name.
 type Options = Vec<(String, String)>;
-
-/// The racks of a list.
-fn racks(value: &str) -> Option<Vec<&str>> {
-    let inner = value.strip_prefix('[')?.strip_suffix(']')?;
-    let racks = inner.split(',').map(|rack| rack.trim().trim_matches('\''));
-    Some(racks.filter(|rack| !rack.is_empty()).collect())
-}
 
 /// The options with a number in place of each list, by name.
 pub(super) fn counted(options: &[(String, String)]) -> Options {

@@ -4,16 +4,18 @@ mod functions;
 
 use super::racks;
 use super::stored::{Read, Reader, Stored, damaged};
-use crate::placement::{Replication, tablets};
+use crate::placement::tablets::{Asked, Load, divide};
+use crate::placement::{Division, Here, Replication, TabletReplicas};
 use crate::schema::{Local, Schema, TableKind, check_tablets, normalize_table};
 use crate::system_tables::is_system_keyspace;
+use crate::topology::Topology;
 use model::schema::{DroppedColumn, TableOptions};
-use model::{ClusteringOrder, Column, ColumnId, Keyspace, TableSchema, TabletMap};
+use model::{ClusteringOrder, Column, ColumnId, Keyspace, TableSchema};
 use model::{Token, Type, UserType, Uuid};
 use std::collections::BTreeMap;
 
-/// Adds the stored user keyspaces, with types and tables, to `schema`.
-pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, shards: u16) -> Read<()> {
+/// Adds the stored user keyspaces, with types and tables, to `schema`, as this node has them.
+pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Read<()> {
     for row in stored.all("keyspaces") {
         let row = Reader { row, table: "keyspaces" };
         let name = row.text("keyspace_name")?;
@@ -44,12 +46,16 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, shards: u16) -> R
         if schema.table_by_id(table.id).is_some() {
             return Err(row.damaged(format!("two tables with the id {}", table.id)));
         }
-        let map = match read_tablets(stored, table.id)? {
-            Some(map) => tablets::adapt(map, shards),
-            None => tablets::map_for(&entry.keyspace, shards),
+        let division = match read_tablets(stored, table.id)? {
+            Some((last_tokens, replicas)) => Division::of_tablets(last_tokens, replicas, here),
+            None => {
+                let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
+                let asked = Asked { keyspace, replication, hints: &table.options.tablets };
+                divide(asked, &Topology::default(), here, &Load::default())
+            }
         };
-        check_tablets(&map);
-        schema.insert_table(table, map, TableKind::Stored);
+        check_tablets(&division.tablets);
+        schema.insert_table(table, division, TableKind::Stored);
     }
     Ok(())
 }
@@ -215,17 +221,17 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
     })
 }
 
-/// The stored tablet map of a table; `None` when it has none.
-fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletMap>> {
-    let (mut last_tokens, mut shards) = (Vec::new(), Vec::new());
+/// Where the stored tablets of a table end, and their replicas; `None` when it has none.
+fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<(Vec<Token>, TabletReplicas)>> {
+    let (mut last_tokens, mut replicas) = (Vec::new(), Vec::new());
     for row in stored.of("tablets", id.as_bytes(), "") {
         last_tokens.push(Token(row.bigint("last_token")?));
-        shards.push(row.shard()?);
+        replicas.push(row.checked_replicas()?);
     }
     match last_tokens.last() {
         None => Ok(None),
         Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
-            Ok(Some(TabletMap::new(last_tokens, shards)))
+            Ok(Some((last_tokens, TabletReplicas::new(replicas))))
         }
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");

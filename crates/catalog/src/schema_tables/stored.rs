@@ -168,10 +168,18 @@ impl Reader<'_> {
         replicas
             .ok_or_else(|| self.damaged("replicas is not a list of hosts and shards".to_owned()))
     }
-    /// The shard of the one replica of a tablet.
-    pub(super) fn shard(&self) -> Read<u16> {
-        let shard = self.replicas()?.first().and_then(|(_, shard)| u16::try_from(*shard).ok());
-        shard.ok_or_else(|| self.damaged("a tablet without a shard".to_owned()))
+    /// The same, where each host is named once and each shard can be one.
+    pub(super) fn checked_replicas(&self) -> Read<Box<[(Uuid, u16)]>> {
+        let mut out: Vec<(Uuid, u16)> = Vec::new();
+        for (host, shard) in self.replicas()? {
+            let shard = u16::try_from(shard);
+            let shard = shard.map_err(|_| self.damaged("a tablet on no shard".to_owned()))?;
+            if out.iter().any(|(known, _)| *known == host) {
+                return Err(self.damaged(format!("a tablet is twice on node {host}")));
+            }
+            out.push((host, shard));
+        }
+        Ok(out.into_boxed_slice())
     }
 }
 

@@ -1,8 +1,11 @@
 use super::stored::{Stored, TABLES, keyspace_of};
 use super::*;
+use crate::placement::Here;
 use crate::rows::{Row, testing};
 use crate::schema::SchemaChange;
 use crate::schema::testing::{keyspace, table};
+use crate::topology::testing::{member, topology};
+use crate::topology::{Member, Topology};
 use crate::uuids::time_uuid;
 use model::schema::{DroppedColumn, NullInput, UserAggregate, UserFunction};
 use model::{Column, ColumnId, ColumnKind, TableSchema, Type, UserType, Uuid};
@@ -10,10 +13,12 @@ use proptest::prelude::*;
 use std::rc::Rc;
 
 const SHARDS: u16 = 3;
+const HERE: Here = Here { host_id: Uuid::from_u128(77), shards: SHARDS };
 
 /// Replays a history of statements, and reads back what it has stored.
 struct Disk {
     schema: Schema,
+    topology: Topology,
     mutations: Vec<FrozenMutation>,
     timestamp: i64,
 }
@@ -21,26 +26,31 @@ struct Disk {
 impl Disk {
     fn new() -> Disk {
         let schema = Schema::of_system(Uuid::from_u128(1), SHARDS);
-        Disk { schema, mutations: Vec::new(), timestamp: 1000 }
+        let topology = Topology::default();
+        Disk { schema, topology, mutations: Vec::new(), timestamp: 1000 }
     }
 
     fn change(&mut self, changes: Vec<SchemaChange>) {
-        let complete = self.schema.complete(changes, self.timestamp, SHARDS).expect("valid");
-        let host_id = Uuid::from_u128(77);
-        let (mut mutations, last) = mutations(&self.schema, &complete, host_id, self.timestamp);
+        let complete = self.schema.complete(changes, self.timestamp, &self.topology, HERE);
+        let complete = complete.expect("valid");
+        let (mut mutations, last) = mutations(&self.schema, &complete, self.timestamp);
         self.timestamp = last;
         self.mutations.append(&mut mutations);
         self.schema = self.schema.apply(&complete, self.schema.version);
     }
 
     fn load(&self) -> Result<Schema, DamagedSchema> {
+        self.load_on(HERE)
+    }
+
+    fn load_on(&self, here: Here) -> Result<Schema, DamagedSchema> {
         let mut stored = Stored::default();
         for name in TABLES {
             let table = &self.schema.table(keyspace_of(name), name).expect("known").schema;
             stored.add(name, testing::rows(table, &self.mutations));
         }
-        let mut schema = Schema::of_system(self.schema.version, SHARDS);
-        read::load(&mut schema, &stored, SHARDS)?;
+        let mut schema = Schema::of_system(self.schema.version, here.shards);
+        read::load(&mut schema, &stored, here)?;
         Ok(schema)
     }
 }
@@ -102,6 +112,78 @@ fn a_table_dropped_and_created_again_leaves_nothing_of_the_first() {
     assert!(disk.schema.keyspace("ks").is_none());
     disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", Some(0)))]);
     assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+}
+
+#[test]
+fn all_replicas_of_tablets_are_read_back_and_each_node_has_its_own() {
+    let node = |number: u8, rack| member(number, ("d1", rack), &[i64::from(number)]);
+    let own = Member { host_id: HERE.host_id, shards: SHARDS, ..node(9, "r1") };
+    let topology = topology(&[node(1, "r1"), node(2, "r2"), own]);
+    let mut disk = Disk { topology, ..Disk::new() };
+    let mut space = keyspace("ks", Some(8));
+    space.replication[1].1 = "2".to_owned();
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let made = SchemaChange::CreateTable(table("ks", "t", 5, &columns));
+    disk.change(vec![SchemaChange::CreateKeyspace(space), made]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    let here = disk.schema.table("ks", "t").expect("the table").clone();
+    assert!(here.replicas.iter().all(|of| of.len() == 2));
+    for (host, shards) in [(HERE.host_id, SHARDS), (Uuid::from_u128(1), 2)] {
+        let there = disk.load_on(Here { host_id: host, shards }).expect("what was stored");
+        let there = there.table("ks", "t").expect("the table").clone();
+        assert_eq!(there.replicas, here.replicas);
+        assert_eq!(there.tablets.last_tokens(), here.tablets.last_tokens());
+        let mut held = 0;
+        for (index, of) in here.replicas.iter().enumerate() {
+            let own = of.iter().find(|(replica, _)| *replica == host);
+            let expected = own.map_or((index % usize::from(shards)) as u16, |(_, shard)| *shard);
+            assert_eq!(there.tablets.shards()[index], expected);
+            held += usize::from(own.is_some());
+        }
+        assert!(0 < held && held < 8, "{held} of 8 tablets");
+    }
+}
+
+#[test]
+fn replicas_that_cannot_be_are_damage() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let made = SchemaChange::CreateTable(table("ks", "t", 5, &columns));
+    disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", Some(1))), made]);
+    let check = |replicas: &[(u128, i32)], expected: Option<&str>| {
+        let mut bytes = (replicas.len() as i32).to_be_bytes().to_vec();
+        for (host, shard) in replicas {
+            let host = Uuid::from_u128(*host);
+            let mut tuple = Vec::new();
+            let shard = shard.to_be_bytes();
+            let parts = [Some(&host.as_bytes()[..]), Some(&shard[..])];
+            model::value::collection::write_tuple(parts.into_iter(), &mut tuple);
+            bytes.extend((tuple.len() as i32).to_be_bytes());
+            bytes.extend(tuple);
+        }
+        let id = Uuid::from_u128(5);
+        let row: Row = [
+            ("table_id".to_owned(), id.as_bytes().to_vec()),
+            ("last_token".to_owned(), i64::MAX.to_be_bytes().to_vec()),
+            ("replicas".to_owned(), bytes),
+        ]
+        .into();
+        let mut stored = Stored::default();
+        for name in TABLES.into_iter().filter(|name| *name != "tablets") {
+            let table = &disk.schema.table(keyspace_of(name), name).expect("known").schema;
+            stored.add(name, testing::rows(table, &disk.mutations));
+        }
+        stored.add("tablets", vec![row]);
+        let mut schema = Schema::<()>::of_system(disk.schema.version, SHARDS);
+        let found = read::load(&mut schema, &stored, HERE).map_err(|damaged| damaged.what);
+        assert_eq!(found.err().as_deref(), expected, "{replicas:?}");
+    };
+    check(&[], None);
+    check(&[(1, 0), (2, 65535)], None);
+    check(&[(1, -1)], Some("a tablet on no shard"));
+    check(&[(1, 65536)], Some("a tablet on no shard"));
+    let twice = format!("a tablet is twice on node {}", Uuid::from_u128(1));
+    check(&[(1, 0), (2, 0), (1, 1)], Some(&twice));
 }
 
 #[test]
@@ -226,7 +308,7 @@ fn damage_is_told_with_its_place() {
         let mut stored = Stored::default();
         stored.add(table, vec![row(cells)]);
         let mut schema = Schema::<()>::of_system(Uuid::from_u128(1), 1);
-        let damaged = read::load(&mut schema, &stored, 1).expect_err("damage");
+        let damaged = read::load(&mut schema, &stored, HERE).expect_err("damage");
         assert_eq!(damaged.to_string(), expected);
     };
     check(

@@ -4,13 +4,14 @@ mod functions;
 
 use super::racks;
 use super::stored::kind_name;
+use crate::placement::Division;
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
 use crate::schema::{Local, Schema, SchemaChange, Tablets, check_tablets};
 use crate::system_tables::is_system_keyspace;
 use model::schema::{DroppedColumn, TableOptions};
 use model::value::collection::write_tuple;
-use model::{Column, ColumnKind, Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use model::{Column, ColumnKind, Keyspace, TableSchema, UserType, Uuid};
 use mutation::FrozenMutation;
 use std::rc::Rc;
 use stdx::Put;
@@ -39,15 +40,13 @@ const PER_TABLE: [&str; 6] =
 pub struct Writer<'s, L = ()> {
     /// The schema before the change; also tells the layout of the system tables.
     schema: &'s Schema<L>,
-    /// The node that has all tablets: this one.
-    host_id: Uuid,
     out: Vec<FrozenMutation>,
 }
 
 impl<'s, L: Local> Writer<'s, L> {
     /// Of changes of that schema.
-    pub fn new(schema: &'s Schema<L>, host_id: Uuid) -> Writer<'s, L> {
-        Writer { schema, host_id, out: Vec::new() }
+    pub fn new(schema: &'s Schema<L>) -> Writer<'s, L> {
+        Writer { schema, out: Vec::new() }
     }
 
     /// The mutations of one complete change, with `timestamp` and the one before. Changes of the
@@ -269,29 +268,32 @@ impl<'s, L: Local> Writer<'s, L> {
     /// The tablets of a new table, where its keyspace has any. The keyspace may be as new.
     fn new_tablets(&mut self, table: &TableSchema, tablets: &Tablets, timestamp: i64) {
         let Some(keyspace) = self.schema.keyspace(&table.keyspace) else { return };
-        let map = tablets.of(table.id);
-        assert!(map.is_some(), "complete: new table {} has no tablets", table.name);
+        let division = tablets.of(table.id);
+        assert!(division.is_some(), "complete: new table {} has no tablets", table.name);
         if keyspace.keyspace.initial_tablets.is_some()
-            && let Some(map) = map
+            && let Some(division) = division
         {
-            self.tablets(table, map, timestamp);
+            self.tablets(table, division, timestamp);
         }
     }
 
-    /// A table's tablet map.
-    pub fn tablets(&mut self, table: &TableSchema, tablets: &TabletMap, timestamp: i64) {
+    /// A table's tablets with their replicas.
+    pub fn tablets(&mut self, table: &TableSchema, division: &Division, timestamp: i64) {
         let schema = self.system_table("system", "tablets");
+        let Division { tablets, replicas } = division;
         check_tablets(tablets);
         let (parts, ends) = (tablets.count(), tablets.last_tokens().len());
         assert!(parts == ends, "round-trip: {parts} tablets end at {ends} tokens");
+        let count = replicas.count();
+        assert!(parts == count, "round-trip: {parts} tablets, {count} with replicas");
         let mut partition = PartitionWriter::new(schema, &[table.id.as_bytes()], timestamp);
         partition.statics(vec![
             ("keyspace_name", text(&table.keyspace)),
             ("table_name", text(&table.name)),
             ("tablet_count", int(tablets.count() as i32)),
         ]);
-        for (last, shard) in tablets.last_tokens().iter().zip(tablets.shards()) {
-            let cells = vec![("replicas", replicas(self.host_id, *shard))];
+        for (last, of) in tablets.last_tokens().iter().zip(replicas.iter()) {
+            let cells = vec![("replicas", hosts_and_shards(of))];
             partition.row(&[&last.0.to_be_bytes()], cells);
         }
         self.push(partition);
@@ -305,15 +307,17 @@ impl<'s, L: Local> Writer<'s, L> {
     }
 }
 
-/// A list of one tuple: host and shard.
-fn replicas(host_id: Uuid, shard: u16) -> Option<Value> {
-    debug_assert!(!host_id.is_nil(), "a tablet of no node");
-    let mut tuple = Vec::new();
-    let shard = (shard as i32).to_be_bytes();
-    write_tuple([Some(&host_id.as_bytes()[..]), Some(&shard[..])].into_iter(), &mut tuple);
+/// A list of tuples of host and shard.
+fn hosts_and_shards(replicas: &[(Uuid, u16)]) -> Option<Value> {
     let mut bytes = Vec::new();
-    bytes.put_i32(1);
-    bytes.put_u32_bytes(&tuple);
+    bytes.put_i32(replicas.len() as i32);
+    for (host_id, shard) in replicas {
+        debug_assert!(!host_id.is_nil(), "a tablet of no node");
+        let mut tuple = Vec::new();
+        let shard = i32::from(*shard).to_be_bytes();
+        write_tuple([Some(&host_id.as_bytes()[..]), Some(&shard[..])].into_iter(), &mut tuple);
+        bytes.put_u32_bytes(&tuple);
+    }
     Some(Value::Atomic(bytes))
 }
 

@@ -118,7 +118,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     // Batches of several shards: in the log that is always synced, and before the data log.
     core("batchlog", "id uuid p; data blob; version int; written_at timestamp"),
-    stored(
+    computed(
         "peers",
         "peer inet p; data_center text; host_id uuid; preferred_ip inet; rack text; \
          release_version text; rpc_address inet; schema_version uuid; supported_features text; \

@@ -1,19 +1,27 @@
 use super::*;
 use crate::command::{Command, Moment};
+use crate::placement::Here;
 use crate::rows::testing;
 use crate::schema::testing::change;
 use crate::schema_tables::read;
 use crate::schema_tables::stored::{Stored, TABLES, keyspace_of};
+use crate::topology::testing::member;
+use crate::topology::{Member, TopologyChange};
 
 use auth::decide::{Otherwise, RoleOptions};
 use auth::{Change, Permission, PermissionSet, Resource, ServiceLevel, State};
 use proptest::prelude::*;
 use std::rc::Rc;
+use std::sync::Arc;
 
 const SHARDS: u16 = 2;
 
 fn host() -> Uuid {
     Uuid::from_u128(9)
+}
+
+fn here() -> Here {
+    Here { host_id: host(), shards: SHARDS }
 }
 
 /// What a node loads from these rows.
@@ -25,10 +33,11 @@ fn load(rows: &[FrozenMutation], version: Uuid) -> Catalog {
     };
     let mut stored = Stored::default();
     TABLES.iter().for_each(|name| stored.add(name, table(keyspace_of(name), name)));
-    read::load(&mut schema, &stored, SHARDS).expect("what was stored");
+    read::load(&mut schema, &stored, here()).expect("what was stored");
     let access = access_tables::TABLES.map(|name| (name, table("system", name)));
     let access = access_tables::load(&access.into());
-    Catalog { schema: Rc::new(schema), access }
+    let topology = topology::load(&table("system", topology::TABLE)).expect("what was stored");
+    Catalog { schema: Rc::new(schema), access, topology: Arc::new(topology) }
 }
 
 /// A change of roles, grants or service levels, of few names.
@@ -55,6 +64,15 @@ fn access_change(state: &State, kind: u8, variant: u8) -> Vec<Change> {
     decided.unwrap_or_default()
 }
 
+/// A node that is new or otherwise than before, or leaves, of few.
+fn topology_change(name: u8, variant: u8) -> TopologyChange {
+    let node = member(name + 1, ("dc1", "rack1"), &[i64::from(name)]);
+    match variant {
+        0 => TopologyChange::Left(node.host_id),
+        _ => TopologyChange::Set(Member { shards: u16::from(variant), ..node }),
+    }
+}
+
 /// The snapshots of a history with the rows of the commands between them; no rows where a step
 /// cannot be taken.
 struct History {
@@ -65,16 +83,20 @@ struct History {
 
 fn history(steps: Vec<(u8, u8, u8)>) -> History {
     let schema = Rc::new(Schema::of_system(Uuid::from_u128(1), SHARDS));
-    let first = Catalog { schema, access: State::default() };
+    let first = Catalog { schema, access: State::default(), topology: Arc::default() };
     let mut all = History { catalogs: vec![first], rows: Vec::new(), lasts: vec![1000] };
     for (number, (kind, name, variant)) in steps.into_iter().enumerate() {
         let last = all.catalogs.last().expect("the first");
         let at = *all.lasts.last().expect("the first");
-        let command = if 14 <= kind {
+        let command = if 22 <= kind {
+            let changes = vec![topology_change(name, variant)];
+            Command::of_topology(&last.topology, changes, at + 1).ok()
+        } else if 14 <= kind {
             let changes = access_change(&last.access, kind - 14, variant);
             (!changes.is_empty()).then(|| Command::of_access(changes, at + 1))
         } else {
-            let moment = Moment { micros: at + 1, random: number as u64, shards: SHARDS };
+            let Here { host_id, shards } = here();
+            let moment = Moment { micros: at + 1, random: number as u64, host_id, shards };
             let drawn = change(&last.schema, kind, name, variant, 1000 + number as u128);
             drawn.and_then(|drawn| last.change_schema(vec![drawn], Some("r"), moment).ok())
         };
@@ -88,14 +110,16 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
 }
 
 fn same(found: &Catalog, wanted: &Catalog) -> bool {
-    found.schema == wanted.schema && found.access.says_the_same(&wanted.access)
+    found.schema == wanted.schema
+        && found.access.says_the_same(&wanted.access)
+        && found.topology == wanted.topology
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_catalog_takes_the_place_of_an_older_one(
-        steps in proptest::collection::vec((0u8..22, 0u8..4, 0u8..4), 1..40),
+        steps in proptest::collection::vec((0u8..24, 0u8..4, 0u8..4), 1..40),
         places in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
     ) {
         let History { catalogs, rows, lasts } = history(steps);

@@ -7,67 +7,59 @@
 
 use super::machine::CatalogMachine;
 use super::payload::Payload;
-use crate::registry::{ChangeError, Cluster};
-use crate::schema::{Catalog, Schema};
-use catalog::{Moment, SchemaChange};
+use crate::registry::order::{Local, Order, Proposed};
+use crate::schema::Catalog;
+use crate::uuids::time_uuid_now;
+use catalog::Command;
 use consensus::Group;
 use consensus::once::{self, History, Outcome, StateId};
-use runtime::time::Instant;
+use runtime::sync::Permit;
 use std::time::Duration;
 
-impl CatalogMachine {
-    /// Changes the schema on all nodes of the group. `decide` sees the schema as it is after all
-    /// that was committed before, once more for each change that came first; no changes: nothing
-    /// happens. When it returns `Ok`, this node shows the change; `Failed` says whether it may have
-    /// happened.
-    pub async fn change_schema<E>(
-        &self,
-        group: &Group,
-        decide: impl Fn(&Schema) -> Result<Vec<SchemaChange>, E>,
-        within: Duration,
-    ) -> Result<(), ChangeError<E>> {
-        let deadline = Instant::now() + within;
-        let failed = |what: String| ChangeError::Failed(what);
-        let _turn = self.turn().await.map_err(failed)?;
-        loop {
-            let left = deadline - Instant::now();
-            if left.is_zero() {
-                return Err(failed("no time is left; nothing was changed".to_owned()));
-            }
-            let read = group.read_barrier(left).await;
-            read.map_err(|why| failed(format!("the schema cannot be read: {why}")))?;
-            let changes = decide(&self.cluster().schema()).map_err(ChangeError::Refused)?;
-            if changes.is_empty() {
-                return Ok(());
-            }
-            let command = self.command(changes).map_err(failed)?;
-            assert!(command.prev == self.last(), "decided-on-the-last: {} is not", command.prev);
-            match once::change(group, self, &command, deadline - Instant::now()).await {
-                Outcome::Applied => return Ok(()),
-                Outcome::Lost => {}
-                Outcome::Refused(why) => {
-                    return Err(failed(format!("nothing was changed: {why}")));
-                }
-                Outcome::Uncertain => {
-                    return Err(failed("no answer in time: it may have been changed".to_owned()));
-                }
-            }
-        }
+/// The log as who orders the commands of this node.
+pub(super) struct ByLog {
+    pub(super) group: Group,
+    pub(super) machine: CatalogMachine,
+    /// How long a read of the state, or a command, may take.
+    pub(super) within: Duration,
+}
+
+impl Order for ByLog {
+    fn turn(&self) -> Local<'_, Result<Permit, String>> {
+        Box::pin(self.machine.turn())
     }
 
-    /// The command that makes these changes of the present state.
-    fn command(&self, changes: Vec<SchemaChange>) -> Result<once::Command, String> {
-        let cluster: &Cluster = self.cluster();
-        let catalog =
-            Catalog { schema: cluster.schema(), access: cluster.access().state().clone() };
-        let (micros, random) = (cluster.next_micros(), runtime::random_u64());
-        let moment = Moment { micros, random, shards: cluster.node().shards };
-        let command = catalog.change_schema(changes, None, moment)?;
-        let version = command.version().expect("a change of the schema");
-        let rows = command.rows(&catalog.schema, cluster.node().host_id);
+    fn barrier(&self) -> Local<'_, Result<(), String>> {
+        Box::pin(async move {
+            let read = self.group.read_barrier(self.within).await;
+            read.map(drop).map_err(|why| format!("the catalog cannot be read: {why}"))
+        })
+    }
+
+    fn propose<'a>(
+        &'a self,
+        before: &'a Catalog,
+        command: Command,
+    ) -> Local<'a, Result<Proposed, String>> {
+        Box::pin(self.proposed(before, command))
+    }
+}
+
+impl ByLog {
+    async fn proposed(&self, before: &Catalog, command: Command) -> Result<Proposed, String> {
+        let host_id = self.machine.cluster().node().host_id;
+        let rows = command.rows(&before.schema, host_id);
         let payload = Payload { last: command.last_timestamp(), rows }.encode();
-        let (prev, new) = (self.last(), StateId(*version.as_bytes()));
+        let new = command.version().unwrap_or_else(time_uuid_now);
+        let (prev, new) = (self.machine.last(), StateId(*new.as_bytes()));
         assert!(prev != new, "decided-on-the-last: {new} again");
-        Ok(once::Command { prev, new, payload })
+        let own = self.machine.propose_own(new, command);
+        let proposal = once::Command { prev, new, payload };
+        match once::change(&self.group, &self.machine, &proposal, self.within).await {
+            Outcome::Applied => Ok(Proposed::Shown { told: !own.was_carried_out() }),
+            Outcome::Lost => Ok(Proposed::Lost),
+            Outcome::Refused(why) => Err(format!("nothing was changed: {why}")),
+            Outcome::Uncertain => Err("no answer in time: it may have been changed".to_owned()),
+        }
     }
 }

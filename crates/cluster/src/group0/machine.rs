@@ -13,7 +13,6 @@
 use super::payload::Payload;
 use crate::node_tables::{read_partition, read_table};
 use crate::registry::Cluster;
-use crate::schema::Catalog;
 use catalog::facts::{self, DRIVER_LEVEL_MADE};
 use catalog::rows::partition::PartitionWriter;
 use catalog::system_tables;
@@ -50,6 +49,28 @@ struct Inner {
     states: RefCell<VecDeque<StateId>>,
     /// Whose turn it is to make a command on this node: others would only be lost.
     turn: Semaphore,
+    /// The command of this node that was proposed last, until it is carried out: what it does need
+    /// not be found out from its rows.
+    own: RefCell<Option<(StateId, catalog::Command)>>,
+}
+
+/// A command of this node, while it is proposed.
+pub(super) struct Own<'m> {
+    machine: &'m Inner,
+    id: StateId,
+}
+
+impl Own<'_> {
+    /// Whether it was carried out as what it is, and its subscribers were not told.
+    pub(super) fn was_carried_out(&self) -> bool {
+        self.machine.own.borrow().is_none()
+    }
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        self.machine.own.borrow_mut().take_if(|(id, _)| *id == self.id);
+    }
 }
 
 impl CatalogMachine {
@@ -60,6 +81,13 @@ impl CatalogMachine {
     /// Waits for the turn to make a command.
     pub(super) async fn turn(&self) -> Result<Permit, String> {
         self.0.turn.acquire(1).await.map_err(|error| error.to_string())
+    }
+
+    /// A command of this node is about to be proposed. One at a time: who proposes has the turn.
+    pub(super) fn propose_own(&self, id: StateId, command: catalog::Command) -> Own<'_> {
+        let before = self.0.own.replace(Some((id, command)));
+        assert!(before.is_none(), "as-ordered: two commands of this node are proposed at once");
+        Own { machine: &self.0, id }
     }
 
     /// As the tables of this node have it. The node has booted.
@@ -90,8 +118,8 @@ impl CatalogMachine {
         }
         let cluster = runtime::local::get::<Cluster>();
         let (place, states) = (Cell::new(place), RefCell::new(states));
-        let turn = Semaphore::new(1, WAITING_MAX);
-        Ok(CatalogMachine(Rc::new(Inner { cluster, place, states, turn })))
+        let (turn, own) = (Semaphore::new(1, WAITING_MAX), RefCell::default());
+        Ok(CatalogMachine(Rc::new(Inner { cluster, place, states, turn, own })))
     }
 }
 
@@ -136,9 +164,15 @@ impl Inner {
                 storage.apply_all(rows).await.map_err(|error| error.to_string())
             }
             false => {
-                rows.push(history_row(&states, &gone, latest));
-                let followed = self.cluster.follow(rows, latest).await;
-                followed.map(drop).map_err(|error| format!("{error:?}"))
+                let beside = vec![rows.pop().expect("the place"), history_row(&states, &gone, latest)];
+                match self.take_own(&states) {
+                    Some(own) => self.cluster.carry_out_own(own, beside).await,
+                    None => {
+                        rows.extend(beside);
+                        let followed = self.cluster.follow(rows, latest).await;
+                        followed.map(drop).map_err(|error| format!("{error:?}"))
+                    }
+                }
             }
         };
         done.map_err(Failed)?;
@@ -152,6 +186,13 @@ impl Inner {
         Ok(())
     }
 
+    /// The command of this node, if it is what led to these states.
+    fn take_own(&self, states: &[StateId]) -> Option<catalog::Command> {
+        let [state] = states else { return None };
+        let own = self.own.borrow_mut().take_if(|(id, _)| id == state);
+        own.map(|(_, command)| command)
+    }
+
     /// The place, which is written at a time of its own: it only grows.
     fn place_row(&self, applied: u64, last: StateId) -> FrozenMutation {
         let (schema, value) = (self.cluster.schema(), format!("{applied} {last}"));
@@ -163,8 +204,7 @@ impl Inner {
     async fn all(&self) -> Result<Vec<u8>, Failed> {
         // What belongs together, in one step.
         let (cluster, states) = (&self.cluster, self.states.borrow().clone());
-        let catalog =
-            Catalog { schema: cluster.schema(), access: cluster.access().state().clone() };
+        let catalog = cluster.catalog();
         let at = cluster.last_timestamp();
         let storage = runtime::local::get::<Storage>();
         let found = read_table(&storage, "system", "scylla_local").await;
@@ -198,8 +238,7 @@ impl Inner {
         let mut made = Made { last: self.last(), states: Vec::new(), latest: 0, rows: Vec::new() };
         if states.last().copied().unwrap_or_default() != made.last {
             let (cluster, at) = (&self.cluster, payload.last);
-            let access = cluster.access().state().clone();
-            let own = Catalog { schema: cluster.schema(), access };
+            let own = cluster.catalog();
             made.rows = own.forgotten(cluster.node().host_id, at);
             made.rows.extend(payload.rows);
             made.latest = at;

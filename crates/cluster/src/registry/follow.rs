@@ -7,12 +7,13 @@
 //! Invariants: those of [`super`].
 
 use super::steps::{self, Steps};
-use super::{ChangeError, Cluster, show, tell};
+use super::{ChangeError, Cluster, Read, show, tell};
 use crate::event::SchemaEvent;
 use crate::node_tables::{ReadFailed, local, read_table};
 use crate::schema::{Catalog, Schema};
 use crate::stored;
 use catalog::schema_tables::read;
+use catalog::topology;
 use catalog::system_tables::{self, Home};
 use catalog::{Command, SchemaChange};
 use model::TableId;
@@ -21,6 +22,7 @@ use runtime::Erased;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::rc::Rc;
+use std::sync::Arc;
 use storage::Storage;
 
 /// Why rows of another node were not taken.
@@ -81,7 +83,10 @@ impl Cluster {
         }
         steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
         let same = self.access().state().says_the_same(&after.access);
-        show(command, (!same).then_some(after.access), steps.altered).await;
+        let access = (!same).then_some(after.access);
+        let other = *self.topology() != *after.topology;
+        let topology = other.then_some(after.topology);
+        show(command, Read { access, topology }, steps.altered).await;
         let version = self.schema().version;
         assert!(version == after.schema.version, "as-decided: {version} is shown");
         self.drop_with_snapshots(&before, steps.dropped).await;
@@ -101,7 +106,7 @@ impl Cluster {
         let mut schema = self.schema().without(&touched.keyspaces, version);
         for name in &touched.keyspaces {
             let rows = stored::keyspace_rows(storage, name).await.map_err(failed)?;
-            let loaded = read::load(&mut schema, &rows, self.node.shards);
+            let loaded = read::load(&mut schema, &rows, self.node.here());
             loaded.map_err(|damaged| damaged.to_string())?;
         }
         // Which shards tablets are on is this node's own affair, and settled at its start.
@@ -110,7 +115,11 @@ impl Cluster {
             true => stored::access(storage).await.map_err(failed)?,
             false => self.access().state().clone(),
         };
-        Ok(Catalog { schema: Rc::new(schema), access })
+        let topology = match touched.topology {
+            true => Arc::new(stored::topology(storage).await.map_err(failed)?),
+            false => self.topology(),
+        };
+        Ok(Catalog { schema: Rc::new(schema), access, topology })
     }
 }
 
@@ -120,6 +129,8 @@ struct Touched {
     keyspaces: BTreeSet<String>,
     /// Roles, grants or service levels.
     access: bool,
+    /// The nodes.
+    topology: bool,
 }
 
 impl Touched {
@@ -136,6 +147,7 @@ impl Touched {
             }
         }
         self.access |= Cluster::is_access_table(table);
+        self.topology |= (&*table.keyspace, &*table.name) == ("system", topology::TABLE);
         Ok(())
     }
 }

@@ -15,24 +15,31 @@
 //!    shard; a reference to one never changes.
 
 mod follow;
+pub(crate) mod order;
 mod steps;
 
 use crate::access::{Access, groups};
 use crate::auto_snapshots::AutoSnapshots;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
 use crate::node::NodeInfo;
-use crate::schema::{Catalog, Schema};
+use crate::peers::{self, Lives, Peers};
+use crate::placement::{Placement, Replicas};
+use crate::schema::{Catalog, Schema, TableEntry};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
-use catalog::{Command, Moment, SchemaChange};
-use model::{TableId, TableSchema, Uuid};
+use catalog::placement::Here;
+use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
+use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
+use order::{Order, Proposed};
 use runtime::Erased;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use steps::Steps;
 use storage::Storage;
 
@@ -75,15 +82,22 @@ pub struct Cluster {
     shown_until: Cell<i64>,
     /// Changes run here, so that a client that disconnects does not stop one halfway.
     changes: Scope,
+    /// Shard 0 of a node that belongs to a group: who orders its commands and those of others.
+    order: RefCell<Option<Rc<dyn Order>>>,
     auto_snapshots: AutoSnapshots,
     access: Access,
+    peers: Peers,
+    /// Of the topology that this shard shows.
+    placement: RefCell<Rc<Placement>>,
 }
 
 impl Cluster {
     /// `last_timestamp`: that of the last command which is durable, and which `catalog` shows.
     pub(crate) fn new(node: NodeInfo, catalog: Catalog, last_timestamp: i64) -> Cluster {
+        let placement = Placement::new(&catalog.topology, &node);
         let catalog = Rc::new(RefCell::new(catalog));
         Cluster {
+            placement: RefCell::new(Rc::new(placement)),
             node,
             catalog: catalog.clone(),
             subscribers: Subscribers::default(),
@@ -94,8 +108,10 @@ impl Cluster {
             durable_until: Cell::new(last_timestamp),
             shown_until: Cell::new(last_timestamp),
             changes: Scope::new(),
+            order: RefCell::new(None),
             auto_snapshots: AutoSnapshots::of_shard(),
             access: Access::new(catalog),
+            peers: Peers::default(),
         }
     }
 
@@ -109,20 +125,81 @@ impl Cluster {
         self.catalog.borrow().schema.clone()
     }
 
+    /// The present snapshot, as a whole.
+    pub(crate) fn catalog(&self) -> Catalog {
+        self.catalog.borrow().clone()
+    }
+
     /// Roles and grants.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
+    /// The nodes of the cluster, as this shard knows them; none before this node has joined them.
+    pub fn topology(&self) -> Arc<Topology> {
+        self.catalog.borrow().topology.clone()
+    }
+
+    /// How the other nodes are, as this shard knows.
+    pub fn lives(&self) -> Rc<Lives> {
+        self.peers.lives()
+    }
+
+    pub(crate) fn set_lives(&self, lives: Lives) {
+        self.peers.replace(lives);
+    }
+
+    /// Who has a token of a table.
+    #[inline]
+    pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        self.placement.borrow().replicas(table, token)
+    }
+
+    /// Where the data is, under the topology that this shard shows.
+    pub fn placement(&self) -> Rc<Placement> {
+        self.placement.borrow().clone()
+    }
+
+    /// The topology is another one: where nodes are, and data.
+    fn place(&self) {
+        let topology = self.topology();
+        self.placement.replace(Rc::new(Placement::new(&topology, &self.node)));
+        peers::tell_addresses(&topology, self.node.host_id);
+    }
+
+    /// Whether a node answers; this one does.
+    pub fn is_alive(&self, host_id: Uuid) -> bool {
+        let lives = self.peers.lives();
+        host_id == self.node.host_id || lives.get(&host_id).is_some_and(|life| life.is_alive)
+    }
+
+    /// Changes the nodes of the cluster. `decide` sees them as they are when the change has its
+    /// turn, with the rest of the catalog, and says why nothing can be changed.
+    pub(crate) async fn change_topology<F>(&self, decide: F) -> Result<(), ChangeError<String>>
+    where
+        F: Fn(&Catalog) -> Result<Vec<TopologyChange>, String> + Send + 'static,
+    {
+        let decided = move |catalog: &Catalog, moment: Moment| {
+            let changes = decide(catalog).map_err(ChangeError::Refused)?;
+            if changes.is_empty() {
+                return Ok((None, ()));
+            }
+            let command = Command::of_topology(&catalog.topology, changes, moment.micros);
+            Ok((Some(command.map_err(ChangeError::Refused)?), ()))
+        };
+        self.change_catalog(decided).await.map(drop)
+    }
+
     /// Changes the schema. `decide` runs on shard 0, alone, and sees the schema as it is then; what
     /// it returns is made durable as one, then carried out and shown on every shard, then told to
-    /// subscribers. Returns the events, one per change, when all shards show the new schema.
-    /// No changes: nothing happens, `Ok` with an empty list.
+    /// subscribers. Returns the events, one per change, when all shards of this node show the new
+    /// schema. No changes: nothing happens, `Ok` with an empty list.
     ///
+    /// Where a change of another node comes first `decide` runs again, on the schema after that.
     /// Once begun it runs to its end, also when the returned future is dropped.
     pub async fn change_schema<E, F>(&self, decide: F) -> Result<Vec<SchemaEvent>, ChangeError<E>>
     where
-        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
+        F: Fn(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
         E: Send + 'static,
     {
         self.change_schema_for(None, decide).await
@@ -135,16 +212,92 @@ impl Cluster {
         decide: F,
     ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
     where
-        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
+        F: Fn(&Schema) -> Result<Vec<SchemaChange>, E> + Send + 'static,
         E: Send + 'static,
     {
-        self.in_turn(|cluster| async move { cluster.change(creator.as_deref(), decide).await })
-            .await
+        let decided = move |catalog: &Catalog, moment: Moment| {
+            let changes = decide(&catalog.schema).map_err(ChangeError::Refused)?;
+            let events: Vec<SchemaEvent> = changes.iter().map(SchemaEvent::of).collect();
+            debug_assert!(events.len() == changes.len(), "told: an event per change");
+            if changes.is_empty() {
+                return Ok((None, events));
+            }
+            let command = catalog.change_schema(changes, creator.as_deref(), moment);
+            Ok((Some(command.map_err(ChangeError::Failed)?), events))
+        };
+        let (events, told) = self.change_catalog(decided).await?;
+        if !told {
+            tell(events.clone()).await;
+        }
+        Ok(events)
     }
 
-    /// Runs a change on shard 0, when it has its turn; to its end, also when the returned future is
-    /// dropped.
-    pub(crate) async fn in_turn<T, E, F, Fut>(&self, change: F) -> Result<T, ChangeError<E>>
+    /// The way of every change: `decide` sees the catalog as it is when the change has its turn,
+    /// and again where a change of another node came first; it returns a command, if something is
+    /// to change, and what it has to say. That, and whether subscribers were told.
+    pub(crate) async fn change_catalog<T, E, F>(
+        &self,
+        decide: F,
+    ) -> Result<(T, bool), ChangeError<E>>
+    where
+        F: Fn(&Catalog, Moment) -> Result<(Option<Command>, T), ChangeError<E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let change = move |cluster: Rc<Cluster>| async move {
+            let order = cluster.order.borrow().clone();
+            match order {
+                Some(order) => cluster.change_in_order(&*order, decide).await,
+                None => {
+                    let decided = cluster.in_turn_here(|| async {
+                        let (command, said) =
+                            decide(&cluster.catalog(), cluster.moment())?;
+                        if let Some(command) = command {
+                            let done = cluster.carry_out(command, Vec::new()).await;
+                            done.map_err(ChangeError::Failed)?;
+                        }
+                        Ok((said, false))
+                    });
+                    decided.await
+                }
+            }
+        };
+        self.on_first_shard(change).await
+    }
+
+    async fn change_in_order<T, E>(
+        &self,
+        order: &dyn Order,
+        decide: impl Fn(&Catalog, Moment) -> Result<(Option<Command>, T), ChangeError<E>>,
+    ) -> Result<(T, bool), ChangeError<E>> {
+        let _turn = order.turn().await.map_err(ChangeError::Failed)?;
+        loop {
+            order.barrier().await.map_err(ChangeError::Failed)?;
+            let catalog = self.catalog();
+            let (command, said) = decide(&catalog, self.moment())?;
+            let Some(command) = command else { return Ok((said, false)) };
+            match order.propose(&catalog, command).await.map_err(ChangeError::Failed)? {
+                Proposed::Shown { told } => return Ok((said, told)),
+                Proposed::Lost => {}
+            }
+        }
+    }
+
+    /// From now on commands are ordered with those of other nodes. On shard 0.
+    pub(crate) fn set_order(&self, order: Option<Rc<dyn Order>>) {
+        assert!(runtime::shard_id() == 0, "one-writer: commands are ordered on shard 0");
+        self.order.replace(order);
+    }
+
+    /// What the next command takes from its surroundings.
+    fn moment(&self) -> Moment {
+        let (micros, random) = (self.next_micros(), runtime::random_u64());
+        let Here { host_id, shards } = self.node.here();
+        Moment { micros, random, host_id, shards }
+    }
+
+    /// Runs a change on shard 0, to its end, also when the returned future is dropped.
+    async fn on_first_shard<T, E, F, Fut>(&self, change: F) -> Result<T, ChangeError<E>>
     where
         F: FnOnce(Rc<Cluster>) -> Fut + Send + 'static,
         Fut: Future<Output = Result<T, ChangeError<E>>> + 'static,
@@ -154,18 +307,39 @@ impl Cluster {
         let run = move || async move {
             let stops = || Err(ChangeError::Failed("the node stops".to_owned()));
             let Some(cluster) = runtime::local::try_get::<Cluster>() else { return stops() };
-            let running = cluster.clone();
-            let task = cluster.changes.spawn(async move {
-                let turn = running.turn.acquire(1).await;
-                let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
-                assert!(!running.is_changing.replace(true), "one-writer: two changes at once");
-                let changed = change(running.clone()).await;
-                running.is_changing.set(false);
-                changed
-            });
+            let task = cluster.changes.spawn(change(cluster.clone()));
             task.await.unwrap_or_else(|_| stops())
         };
         runtime::on_shard(0, run).await
+    }
+
+    /// The same, when it has its turn.
+    pub(crate) async fn in_turn<T, E, F, Fut>(&self, change: F) -> Result<T, ChangeError<E>>
+    where
+        F: FnOnce(Rc<Cluster>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, ChangeError<E>>> + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let change = |cluster: Rc<Cluster>| async move {
+            cluster.in_turn_here(|| change(cluster.clone())).await
+        };
+        self.on_first_shard(change).await
+    }
+
+    async fn in_turn_here<T, E, Fut>(
+        &self,
+        change: impl FnOnce() -> Fut,
+    ) -> Result<T, ChangeError<E>>
+    where
+        Fut: Future<Output = Result<T, ChangeError<E>>>,
+    {
+        let turn = self.turn.acquire(1).await;
+        let _turn = turn.map_err(|error| ChangeError::Failed(error.to_string()))?;
+        assert!(!self.is_changing.replace(true), "one-writer: two changes at once");
+        let changed = change().await;
+        self.is_changing.set(false);
+        changed
     }
 
     /// Events from now on.
@@ -234,32 +408,12 @@ impl Cluster {
         now.max(last + 1)
     }
 
-    async fn change<E, F>(
+    /// Makes a command durable, then visible; `beside`: rows that are written with it.
+    pub(crate) fn carry_out(
         &self,
-        creator: Option<&str>,
-        decide: F,
-    ) -> Result<Vec<SchemaEvent>, ChangeError<E>>
-    where
-        F: FnOnce(&Schema) -> Result<Vec<SchemaChange>, E>,
-    {
-        let before = self.schema();
-        let changes = decide(&before).map_err(ChangeError::Refused)?;
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let events: Vec<SchemaEvent> = changes.iter().map(SchemaEvent::of).collect();
-        debug_assert!(events.len() == changes.len(), "told: an event per change");
-        let (micros, random) = (self.next_micros(), runtime::random_u64());
-        let moment = Moment { micros, random, shards: self.node.shards };
-        let command = self.catalog.borrow().change_schema(changes, creator, moment);
-        let command = command.map_err(ChangeError::Failed)?;
-        self.carry_out(command).await.map_err(ChangeError::Failed)?;
-        tell(events.clone()).await;
-        Ok(events)
-    }
-
-    /// Makes a command durable, then visible.
-    pub(crate) fn carry_out(&self, command: Command) -> Erased<'_, Result<(), String>> {
+        command: Command,
+        beside: Vec<FrozenMutation>,
+    ) -> Erased<'_, Result<(), String>> {
         Erased::new(move || async move {
             assert!(runtime::shard_id() == 0, "one-writer: a command is made on another shard");
             assert!(self.is_changing.get(), "one-writer: a command is made out of turn");
@@ -267,8 +421,9 @@ impl Cluster {
             let before_last = self.last_timestamp.replace(last);
             assert!(before_last < last, "one-writer: timestamp {last} after {before_last}");
             let before = self.schema();
-            let rows = command.rows(&before, self.node.host_id);
+            let mut rows = command.rows(&before, self.node.host_id);
             assert!(!rows.is_empty(), "durable-before-visible: a command that writes nothing");
+            rows.extend(beside);
             let steps = match command.schema_after(&before) {
                 Some(after) => Steps::between(&before, &after, command.schema_changes()),
                 None => Steps::default(),
@@ -289,12 +444,27 @@ impl Cluster {
             assert!(present == before.version, "one-writer: schema {present} came in between");
             steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
             let version = command.version();
-            show(command, None, steps.altered).await;
+            show(command, Read::default(), steps.altered).await;
             if let Some(version) = version {
                 self.drop_with_snapshots(&before, steps.dropped).await;
                 tracing::info!(target: "schema", %version, "schema changed");
             }
             Ok(())
+        })
+    }
+
+    /// Carries out a command of this node that was ordered with those of others, when it has its
+    /// turn. Subscribers are not told.
+    pub(crate) fn carry_out_own(
+        &self,
+        command: Command,
+        beside: Vec<FrozenMutation>,
+    ) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            let done = self.in_turn_here(|| async {
+                self.carry_out(command, beside).await.map_err(ChangeError::<Infallible>::Failed)
+            });
+            done.await.map_err(|error| format!("{error:?}"))
         })
     }
 
@@ -308,8 +478,9 @@ impl Cluster {
         assert!(is_durable, "durable-before-visible: {last} is shown and not durable");
         {
             let mut present = self.catalog.borrow_mut();
-            let (schema, access) = (present.schema.clone(), std::mem::take(&mut present.access));
-            *present = Catalog { schema, access }.apply(command);
+            let (schema, topology) = (present.schema.clone(), present.topology.clone());
+            let access = std::mem::take(&mut present.access);
+            *present = Catalog { schema, access, topology }.apply(command);
         }
         let next = self.schema();
         let version = command.version().unwrap_or(next.version);
@@ -368,18 +539,32 @@ impl Cluster {
     }
 }
 
-/// Shows a durable command on every shard; `access`: roles, grants and service levels after it,
-/// where it does not say how they changed.
-async fn show(command: Command, access: Option<auth::State>, altered: Vec<TableSchema>) {
+/// What was found in the tables of the catalog, where a command does not say how it changed.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    /// Roles, grants and service levels.
+    access: Option<auth::State>,
+    topology: Option<Arc<Topology>>,
+}
+
+/// Shows a durable command on every shard, and what was read after it.
+async fn show(command: Command, read: Read, altered: Vec<TableSchema>) {
     let show = move || async move {
         if !altered.is_empty() {
             let storage = runtime::local::get::<Storage>();
             altered.into_iter().for_each(|table| storage.alter_table(Rc::new(table)));
         }
         let cluster = runtime::local::get::<Cluster>();
+        let before = cluster.topology();
         let mut gone = cluster.install(&command);
-        if let Some(access) = access {
+        if let Some(access) = read.access {
             gone.append(&mut cluster.replace_access(access));
+        }
+        if let Some(topology) = read.topology {
+            cluster.catalog.borrow_mut().topology = topology;
+        }
+        if before.version() != cluster.topology().version() {
+            cluster.place();
         }
         (cluster.schema().version, gone)
     };

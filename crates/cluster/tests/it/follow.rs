@@ -16,6 +16,8 @@ const SHARDS: u16 = 2;
 
 /// Those who decide, as they stand: no node, the pure catalog alone.
 struct Leader {
+    /// The follower, which has all tablets.
+    host_id: Uuid,
     catalog: Catalog,
     last: i64,
     /// What the follower has acknowledged.
@@ -90,7 +92,9 @@ impl Leader {
             );
             Command::of_access(made.expect("a role"), self.last + 1)
         } else {
-            let moment = Moment { micros: self.last + 1, random: pick(1 << 40), shards: SHARDS };
+            let host_id = self.host_id;
+            let moment =
+                Moment { micros: self.last + 1, random: pick(1 << 40), host_id, shards: SHARDS };
             let changed = self.catalog.change_schema(vec![self.draw()], None, moment);
             changed.expect("a change")
         };
@@ -151,6 +155,7 @@ fn shows(cluster: &Cluster, wanted: &Catalog) -> bool {
     let same = schema.version == wanted.schema.version;
     same && wanted.schema.changes_since(&*schema).changes.is_empty()
         && cluster.access().state().says_the_same(&wanted.access)
+        && cluster.topology() == wanted.topology
 }
 
 impl Workload for Follower {
@@ -164,9 +169,10 @@ impl Workload for Follower {
             let schema = catalog::Schema::of_system(version, SHARDS).into();
             let access = cluster.access().state().clone();
             let last = runtime::time::wall_micros() + 1_000_000;
-            let catalog = Catalog { schema, access };
+            let catalog = Catalog { schema, access, topology: cluster.topology() };
             let acknowledged = catalog.clone();
-            Leader { catalog, last, acknowledged, pending: VecDeque::new(), count: 0 }
+            let (host_id, pending) = (cluster.node().host_id, VecDeque::new());
+            Leader { host_id, catalog, last, acknowledged, pending, count: 0 }
         });
     }
 

@@ -2,11 +2,9 @@
 //! and nodes crash: what was acknowledged is there, and every node shows the same in the end.
 
 use catalog::SchemaChange;
-use cluster::group0::log::{GroupLog, command_bytes_max};
-use cluster::group0::machine::CatalogMachine;
-use cluster::{BootConfig, ChangeError, Cluster};
-use consensus::group::{Parts, Start};
-use consensus::{Class, Group, NodeId, Options, Transport};
+use cluster::{BootConfig, ChangeError, Cluster, group0};
+use consensus::group::Start;
+use consensus::{Class, Group, NodeId, Transport};
 use model::{Type, Uuid};
 use runtime::sim::{self, World};
 use runtime::task::Scope;
@@ -78,7 +76,7 @@ struct Told {
     acknowledged: u64,
 }
 
-type Slot = Rc<RefCell<Option<(Group, CatalogMachine)>>>;
+type Slot = Rc<RefCell<Option<Group>>>;
 
 struct Node {
     sim: sim::NodeId,
@@ -95,28 +93,24 @@ struct Nodes {
 }
 
 /// Makes and drops tables of names of its own, one after the other.
-async fn work(me: NodeId, group: Group, machine: CatalogMachine, told: Rc<RefCell<Told>>) {
+async fn work(me: NodeId, told: Rc<RefCell<Told>>) {
     loop {
         let number = told.borrow().tables.len();
         let name = format!("t{}_{number}", me.0);
-        change(&group, &machine, &told, &name, Known::There).await;
+        change(&told, &name, Known::There).await;
         if number.is_multiple_of(3) {
-            change(&group, &machine, &told, &name, Known::Gone).await;
+            change(&told, &name, Known::Gone).await;
         }
         sleep(Duration::from_millis(200)).await;
     }
 }
 
-async fn change(
-    group: &Group,
-    machine: &CatalogMachine,
-    told: &Rc<RefCell<Told>>,
-    name: &str,
-    wanted: Known,
-) {
+async fn change(told: &Rc<RefCell<Told>>, name: &str, wanted: Known) {
     told.borrow_mut().tables.insert(name.to_owned(), Known::Uncertain);
     let made = table("ks", name, Type::Int);
-    let decide = |schema: &cluster::Schema| {
+    let table = name.to_owned();
+    let decide = move |schema: &cluster::Schema| {
+        let name = &*table;
         let mut changes = Vec::new();
         if schema.keyspace("ks").is_none() {
             changes.push(SchemaChange::CreateKeyspace(keyspace("ks", 1, Some(4))));
@@ -131,9 +125,10 @@ async fn change(
         }
         Ok::<_, ()>(changes)
     };
-    match machine.change_schema(group, decide, 5 * SECOND).await {
-        Ok(()) => {
-            let schema = runtime::local::get::<Cluster>().schema();
+    let cluster = runtime::local::get::<Cluster>();
+    match cluster.change_schema(decide).await {
+        Ok(_) => {
+            let schema = cluster.schema();
             assert_eq!(schema.table("ks", name).is_some(), wanted == Known::There, "{name}");
             let mut told = told.borrow_mut();
             told.tables.insert(name.to_owned(), wanted);
@@ -183,7 +178,7 @@ impl Nodes {
     }
 
     fn group(&self, index: usize) -> Option<Group> {
-        self.nodes[index].slot.borrow().as_ref().map(|(group, _)| group.clone())
+        self.nodes[index].slot.borrow().clone()
     }
 
     /// The schema that a node shows after all that was committed: its version, and its tables with
@@ -214,21 +209,20 @@ async fn live(
     let config = boot_config("/node", SyncMode::Batch);
     let segment_bytes = config.storage.segment_bytes;
     cluster::boot(BootConfig { node: node_config(4), ..config }).await.expect("a start");
-    let machine = CatalogMachine::load().await.expect("a state");
-    let mut options = Options::new(command_bytes_max(segment_bytes));
-    (options.cut_entries, options.trailing_entries) = (20, 5);
-    let log = Rc::new(GroupLog::new(runtime::local::get(), GROUP));
     let transport = Rc::new(Link { me, network: network.clone() });
-    let parts = Parts { me, options, log, machine: Rc::new(machine.clone()), transport };
+    let own = group0::Own { group: GROUP, me, transport, segment_bytes, within: 5 * SECOND };
     let start = if me.0 == 1 { Start::New } else { Start::Join };
-    let group = Group::start(parts, start).await.expect("a group");
-    *slot.borrow_mut() = Some((group.clone(), machine.clone()));
+    let tune = |options: &mut consensus::Options| {
+        (options.cut_entries, options.trailing_entries) = (20, 5);
+    };
+    let group = group0::start(own, start, tune).await.expect("a group");
+    *slot.borrow_mut() = Some(group.clone());
     let scope = Scope::new();
     let mut is_working = false;
     loop {
         if *works.borrow() && !is_working {
             is_working = true;
-            scope.spawn(work(me, group.clone(), machine.clone(), told.clone()));
+            scope.spawn(work(me, told.clone()));
         }
         let came = network.borrow_mut().take(me);
         for (from, bytes) in came {

@@ -3,4 +3,5 @@
 
 mod follow;
 mod group;
+mod membership;
 mod simulation;

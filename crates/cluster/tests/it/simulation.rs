@@ -47,7 +47,7 @@ fn shards_agree_and_subscribers_are_told() {
         let ask = move || async move {
             let cluster = runtime::local::get::<Cluster>();
             let version = cluster.schema().version;
-            let told = cluster.change_schema(move |_| Ok::<_, ()>(changes)).await;
+            let told = cluster.change_schema(move |_| Ok::<_, ()>(changes.clone())).await;
             assert_ne!(cluster.schema().version, version);
             told
         };
@@ -60,7 +60,7 @@ fn shards_agree_and_subscribers_are_told() {
         let again = SchemaChange::CreateKeyspace(keyspace("ks", 1, None));
         let refused = cluster.change_schema(|_| Err::<Vec<SchemaChange>, _>("no")).await;
         assert_eq!(refused, Err(ChangeError::Refused("no")));
-        let failed = cluster.change_schema(move |_| Ok::<_, ()>(vec![again])).await;
+        let failed = cluster.change_schema(move |_| Ok::<_, ()>(vec![again.clone()])).await;
         assert_eq!(failed, Err(ChangeError::Failed("keyspace ks already exists".into())));
         assert_eq!(of_all_shards().await, schemas);
     });

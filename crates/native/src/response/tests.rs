@@ -34,7 +34,7 @@ fn page(paging_state: Option<Vec<u8>>) -> Rows {
 fn rows_body(dialect: Dialect, known: Known<'_>, page: Rows) -> String {
     let mut out = Vec::new();
     let response = Response::of(ResponseKind::Rows(page));
-    result(&mut out, dialect, 1, known, &response);
+    result(&mut out, dialect, 1, &known, &response);
     body(&out)
 }
 
@@ -68,8 +68,8 @@ fn a_large_result_is_the_same_in_memory_of_its_own() {
             large.warnings.push("long".to_string());
             assert!(is_large(&large));
             let mut out = Vec::new();
-            result(&mut out, V5, 9, known, &large);
-            assert!(large_result(V5, 9, known, &large).await == out);
+            result(&mut out, V5, 9, &known, &large);
+            assert!(large_result(V5, 9, &known, &large).await == out);
         }
     });
 }
@@ -90,12 +90,12 @@ fn warnings_and_tracing_stand_before_the_body() {
     let mut response = Response::VOID;
     response.warnings.push("careful".to_string());
     let mut out = Vec::new();
-    result(&mut out, V4, 1, Known::default(), &response);
+    result(&mut out, V4, 1, &Known::default(), &response);
     assert_eq!(out[1], flag::WARNING);
     assert_eq!(body(&out), "<0><1><0><7>careful<0><0><0><1>");
     let mut out = Vec::new();
     let dialect = Dialect { version: 3, metadata_ids: false };
-    result(&mut out, dialect, 1, Known::default(), &response);
+    result(&mut out, dialect, 1, &Known::default(), &response);
     assert_eq!((out[1], body(&out).as_str()), (0, "<0><0><0><1>"));
 }
 
@@ -162,17 +162,19 @@ fn only_registered_events_are_told() {
 
 #[test]
 fn a_tablet_goes_in_front_of_the_result() {
-    let place = Place { after: Token(-2), last: Token(5), shard: 7 };
-    let known = Known { tablet: Some((place, Uuid::from_u128(1))), ..Known::default() };
+    let replicas = vec![(Uuid::from_u128(1), 7), (Uuid::from_u128(2), 259)];
+    let place = Place { after: Token(-2), last: Token(5), replicas };
+    let known = Known { tablet: Some(place), ..Known::default() };
     let mut out = Vec::new();
-    result(&mut out, V4, 1, known, &Response::VOID);
+    result(&mut out, V4, 1, &known, &Response::VOID);
     assert_eq!(out[1], flag::CUSTOM_PAYLOAD);
     let head = "<0><1><0><12>tablets<2d>routing<2d>v<31>";
     let range = "<0><0><0><8><ff><ff><ff><ff><ff><ff><ff><fe>\
                  <0><0><0><8><0><0><0><0><0><0><0><5>";
-    let host = format!("<0><0><0><10>{}<1>", "<0>".repeat(15));
-    let replica = format!("<0><0><0><1c>{host}<0><0><0><4><0><0><0><7>");
-    let tuple = format!("<0><0><0><40>{range}<0><0><0><24><0><0><0><1>{replica}");
+    let host = |last| format!("<0><0><0><10>{}<{last}>", "<0>".repeat(15));
+    let first = format!("<0><0><0><1c>{}<0><0><0><4><0><0><0><7>", host(1));
+    let second = format!("<0><0><0><1c>{}<0><0><0><4><0><0><1><3>", host(2));
+    let tuple = format!("<0><0><0><60>{range}<0><0><0><44><0><0><0><2>{first}{second}");
     assert_eq!(body(&out), format!("{head}{tuple}<0><0><0><1>"));
 }
 

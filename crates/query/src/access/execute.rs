@@ -129,8 +129,9 @@ async fn create_role(
     let options = options(scene, processor, &it.options, Some(it.word)).await?;
     let creator = creator.filter(|_| scene.checks());
     let if_present = otherwise(it.if_not_exists);
-    let decide =
-        move |state: &State| state.create_role(&name, options, creator.as_deref(), if_present);
+    let decide = move |state: &State| {
+        state.create_role(&name, options.clone(), creator.as_deref(), if_present)
+    };
     Ok(warned(scene.change(decide).await?, &it.options))
 }
 
@@ -160,7 +161,8 @@ async fn alter_role(
     }
     let options = options(scene, processor, &it.options, None).await?;
     let if_absent = otherwise(it.if_exists);
-    let response = scene.change(move |state| state.alter_role(&name, options, if_absent)).await?;
+    let decide = move |state: &State| state.alter_role(&name, options.clone(), if_absent);
+    let response = scene.change(decide).await?;
     Ok(warned(response, &it.options))
 }
 

@@ -45,7 +45,7 @@ impl Scene<'_> {
 
     pub(super) async fn change<F>(&self, decide: F) -> Result<Response, CqlError>
     where
-        F: FnOnce(&State) -> Result<Vec<Change>, Refused> + Send + 'static,
+        F: Fn(&State) -> Result<Vec<Change>, Refused> + Send + 'static,
     {
         match self.cluster.change_access(decide).await {
             Ok(_) => Ok(Response::VOID),

@@ -178,7 +178,7 @@ impl Temporary {
         }
         let changes = changes(job, self.id);
         let cluster = runtime::local::get::<Cluster>();
-        let changed = cluster.change_schema(move |_| Ok::<_, String>(changes)).await;
+        let changed = cluster.change_schema(move |_| Ok::<_, String>(changes.clone())).await;
         match changed {
             Ok(_) => Ok(()),
             Err(cluster::ChangeError::Refused(why) | cluster::ChangeError::Failed(why)) => {

@@ -7,7 +7,8 @@ fn version(number: u128) -> Uuid {
 }
 
 fn next(schema: &Schema, changes: Vec<SchemaChange>) -> Result<Schema, String> {
-    let complete = schema.complete(changes, 7, 2)?;
+    let here = Here { host_id: version(9), shards: 2 };
+    let complete = schema.complete(changes, 7, &Topology::default(), here)?;
     Ok(schema.apply(&complete, version(1)))
 }
 

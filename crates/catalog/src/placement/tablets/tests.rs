@@ -1,0 +1,205 @@
+use super::*;
+use crate::placement::ring::tests::{any_replication, any_topology};
+use crate::topology::Member;
+use crate::topology::testing::{member, topology};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const HERE: Here = Here { host_id: Uuid::from_u128(1), shards: 3 };
+
+fn keyspace(initial_tablets: Option<u32>) -> Keyspace {
+    crate::schema::testing::keyspace("ks", initial_tablets)
+}
+
+fn divided(initial: u32, replication: &Replication, topology: &Topology, load: &Load) -> Division {
+    let keyspace = &keyspace(Some(initial));
+    divide(Asked { keyspace, replication, hints: &[] }, topology, HERE, load)
+}
+
+fn hinted(initial: u32, hints: &[(&str, &str)], topology: &Topology, copies: u32) -> usize {
+    let hints: Vec<_> =
+        hints.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let (keyspace, replication) = (&keyspace(Some(initial)), &Replication::Simple(copies));
+    let asked = Asked { keyspace, replication, hints: &hints };
+    divide(asked, topology, HERE, &Load::default()).tablets.count()
+}
+
+fn nodes(places: &[(&str, &str)]) -> Topology {
+    let node = |(number, place): (u8, &(&str, &str))| member(number, *place, &[i64::from(number)]);
+    topology(&(1u8..).zip(places).map(node).collect::<Vec<Member>>())
+}
+
+#[test]
+fn counts_are_powers_of_two_or_the_shards() {
+    let check = |initial: Option<u32>, shards: u16, count: usize| {
+        let replication = &Replication::Simple(1);
+        let asked = Asked { keyspace: &keyspace(initial), replication, hints: &[] };
+        let here = Here { shards, ..HERE };
+        let alone = divide(asked, &Topology::default(), here, &Load::default());
+        let of_one = topology(&[Member { shards, ..member(1, ("d1", "r1"), &[5]) }]);
+        assert_eq!(divide(asked, &of_one, here, &Load::default()), alone);
+        assert_eq!(alone.tablets.count(), count);
+        match initial {
+            None => assert_eq!(alone.tablets, TabletMap::static_map(shards)),
+            Some(_) => assert_eq!(alone.tablets, TabletMap::tablets(count as u32, shards)),
+        }
+    };
+    check(None, 3, 3);
+    check(Some(0), 3, 4);
+    check(Some(1), 3, 1);
+    check(Some(5), 3, 8);
+}
+
+#[test]
+fn hints_say_how_many_tablets_there_are() {
+    let alone = Topology::default();
+    let check = |initial, hints: &[(&str, &str)], count| {
+        assert_eq!(hinted(initial, hints, &alone, 1), count, "{initial} {hints:?}");
+    };
+    check(0, &[("min_tablet_count", "2")], 2);
+    check(8, &[("min_tablet_count", "2")], 8);
+    check(2, &[("min_tablet_count", "9")], 16);
+    check(0, &[("expected_data_size_in_gb", "21")], 8);
+    check(0, &[("min_per_shard_tablet_count", "2")], 8);
+    check(0, &[("min_per_shard_tablet_count", "0.1")], 1);
+    check(0, &[("max_tablet_count", "3")], 2);
+    check(64, &[("max_tablet_count", "64")], 64);
+    check(u32::MAX, &[], TABLETS_MAX as usize);
+    check(0, &[("min_tablet_count", "x"), ("max_tablet_count", "-1")], 4);
+    // Six nodes of two shards: as many replicas as shards.
+    let six = nodes(&[("d1", "r1"); 6]);
+    assert_eq!(hinted(0, &[], &six, 3), 4);
+    assert_eq!(hinted(0, &[], &six, 1), 16);
+    assert_eq!(hinted(0, &[], &six, 0), 16);
+    assert_eq!(hinted(0, &[("min_per_shard_tablet_count", "8")], &six, 3), 32);
+}
+
+#[test]
+fn tablets_of_shards_that_are_gone_are_dealt_anew() {
+    let replicas = divided(8, &Replication::Simple(1), &Topology::default(), &Load::default());
+    let on = |shards| replicas.replicas.shards_on(Here { shards, ..HERE });
+    assert_eq!(on(3), [0, 1, 2, 0, 1, 2, 0, 1]);
+    assert_eq!(on(4), on(3));
+    assert_eq!(on(2), [0, 1, 0, 1, 0, 1, 0, 1]);
+    let other = Here { host_id: Uuid::from_u128(2), shards: 4 };
+    assert_eq!(replicas.replicas.shards_on(other), [0, 1, 2, 3, 0, 1, 2, 3]);
+}
+
+#[test]
+fn tables_of_one_tablet_go_to_shards_in_turn() {
+    let two = nodes(&[("d1", "r1"), ("d1", "r2")]);
+    let mut load = Load::default();
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        let made = divided(1, &Replication::Simple(1), &two, &load);
+        order.extend(made.replicas.of(0).iter().map(|(host, shard)| (host.as_u128(), *shard)));
+        load.add(&made.replicas);
+    }
+    assert_eq!(order, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 0), (2, 0)]);
+}
+
+#[test]
+fn the_first_replica_is_not_always_the_same_node() {
+    let three = nodes(&[("d1", "r1"), ("d1", "r2"), ("d1", "r3")]);
+    let made = divided(8, &Replication::Simple(3), &three, &Load::default());
+    let first: Vec<u128> = made.replicas.iter().map(|of| of[0].0.as_u128()).collect();
+    assert_eq!(first, [1, 2, 3, 1, 2, 3, 1, 2]);
+}
+
+#[test]
+fn listed_racks_have_one_replica_each() {
+    let places = [("d1", "r1"), ("d1", "r1"), ("d1", "r2"), ("d1", "r3"), ("d2", "r1")];
+    let options = [("class", "NetworkTopologyStrategy"), ("d1", "['r1', 'r3']"), ("d2", "1")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let replication = Replication::parse(&options).expect("valid options");
+    let made = divided(4, &replication, &nodes(&places), &Load::default());
+    for of in made.replicas.iter() {
+        let hosts: Vec<u128> = of.iter().map(|(host, _)| host.as_u128()).collect();
+        assert!(matches!(hosts[..], [1 | 2, 4, 5] | [4, 1 | 2, 5]), "{hosts:?}");
+    }
+    let of_first = made.replicas.iter().flatten().filter(|it| it.0 == Uuid::from_u128(1)).count();
+    assert_eq!(of_first, 2);
+}
+
+proptest! {
+    #[test]
+    fn replicas_are_where_they_may_be(
+        topology in any_topology(),
+        replication in any_replication(),
+        initial in 0u32..40,
+        shards in 1u16..5,
+        before in 0u32..40,
+    ) {
+        let mut load = Load::default();
+        load.add(&divided(before, &replication, &topology, &load).replicas);
+        let keyspace = &keyspace(Some(initial));
+        let asked = Asked { keyspace, replication: &replication, hints: &[] };
+        let here = Here { shards, ..HERE };
+        let made = divide(asked, &topology, here, &load);
+        prop_assert_eq!(&divide(asked, &topology, here, &load), &made, "not a function");
+        prop_assert_eq!(made.tablets.count(), made.replicas.count());
+        let mut own = made.replicas.iter().filter_map(|of| of.iter().find(|it| it.0 == HERE.host_id));
+        let held = own.all(|(_, shard)| *shard < shards);
+        let at_home = |(index, of): (usize, &[(Uuid, u16)])| {
+            let own = of.iter().find(|it| it.0 == HERE.host_id);
+            own.is_none_or(|(_, shard)| *shard == made.tablets.shards()[index])
+        };
+        prop_assert!(!held || made.replicas.iter().enumerate().all(at_home));
+        prop_assert!(made.tablets.shards().iter().all(|shard| *shard < shards));
+        if topology.present().next().is_none() {
+            return Ok(());
+        }
+        // As many in each data center, and in as many racks, as a ring would have.
+        let ring = Ring::new(&topology);
+        let owners = ring.owners(&replication);
+        let place = |host: Uuid| {
+            let member = topology.member(host).expect("a member");
+            (member.data_center.clone(), member.rack.clone())
+        };
+        let on_ring = owners.sets()[0].iter();
+        let on_ring: Vec<_> =
+            on_ring.map(|it| ring.members()[usize::from(*it)].host_id).map(place).collect();
+        let rackless = matches!(replication, Replication::Simple(_));
+        for of in made.replicas.iter() {
+            let mut hosts = BTreeSet::new();
+            for (host, shard) in of {
+                prop_assert!(hosts.insert(*host), "one-a-host");
+                let member = topology.member(*host).expect("a member");
+                prop_assert!(*shard < member.shards && !member.tokens.is_empty(), "on-shards");
+            }
+            let places: Vec<_> = hosts.into_iter().map(place).collect();
+            prop_assert_eq!(places.len(), on_ring.len());
+            if rackless {
+                continue;
+            }
+            for center in ["d1", "d2"] {
+                let racks = |all: &[(String, String)]| {
+                    let racks = all.iter().filter(|(name, _)| name == center);
+                    let racks: Vec<_> = racks.map(|(_, rack)| rack.clone()).collect();
+                    (racks.len(), racks.into_iter().collect::<BTreeSet<_>>().len())
+                };
+                prop_assert_eq!(racks(&places), racks(&on_ring), "racks-first");
+            }
+        }
+    }
+
+    /// Where every node may have every tablet, none has more than one more than another.
+    #[test]
+    fn replicas_are_spread(members in 1usize..7, copies in 1u32..5, initial in 1u32..70) {
+        let topology = nodes(&[("d1", "r1"); 6][..members]);
+        let made = divided(initial, &Replication::Simple(copies), &topology, &Load::default());
+        let mut load = Load::default();
+        load.add(&made.replicas);
+        let mut of_hosts = BTreeMap::<Uuid, Vec<u32>>::new();
+        for member in topology.present() {
+            let of = |shard| load.0.get(&(member.host_id, shard)).copied().unwrap_or(0);
+            of_hosts.insert(member.host_id, (0..member.shards).map(of).collect());
+        }
+        let apart = |counts: &[u32]| {
+            counts.iter().max().copied().unwrap_or(0) - counts.iter().min().copied().unwrap_or(0)
+        };
+        prop_assert!(of_hosts.values().all(|counts| apart(counts) <= 1), "{of_hosts:?}");
+        let sums: Vec<u32> = of_hosts.values().map(|counts| counts.iter().sum()).collect();
+        prop_assert!(apart(&sums) <= 1, "{of_hosts:?}");
+    }
+}

@@ -1,0 +1,367 @@
+//! What nodes say to each other about who belongs to the cluster, as bytes. Pure.
+//!
+//! Integers are big-endian; a text is its length (two bytes) and its bytes; an address is its length
+//! (4 or 16), its bytes and a port.
+//!
+//! Invariants
+//!  - *one-form*: bytes are a value in its only form, or damage; never a panic.
+//!  - *few*: no more of anything than [`CONTACTS_MAX`] is read.
+
+use catalog::{Member, MemberState};
+use model::{Token, Uuid};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use stdx::{Cursor, Damaged, Put};
+
+/// Nodes that a message names at most, and tokens and features of a node.
+pub(super) const CONTACTS_MAX: usize = 4096;
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Contact {
+    pub(super) host_id: Uuid,
+    pub(super) address: SocketAddr,
+    /// Whether it is one of its own seeds.
+    pub(super) is_seed: bool,
+}
+
+/// What a node that belongs to no group yet tells others, and they tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acquaintance {
+    /// The group that who says this belongs to.
+    pub(super) group: Option<Uuid>,
+    /// Whom it knows, itself first.
+    pub(super) contacts: Vec<Contact>,
+}
+
+impl Acquaintance {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put(self.group.unwrap_or(Uuid::nil()).as_bytes());
+        put_contacts(&self.contacts, &mut out);
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Acquaintance, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let group = Uuid::from_bytes(cursor.array("a group")?);
+        let contacts = contacts(&mut cursor)?;
+        ended(&cursor)?;
+        Ok(Acquaintance { group: Some(group).filter(|group| !group.is_nil()), contacts })
+    }
+}
+
+/// The answer to a node that wants to join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It is a member now: of which group, and where the others are.
+    Accepted(Acquaintance),
+    /// It cannot be one: why.
+    Refused(String),
+    /// Not now: why.
+    Later(String),
+}
+
+impl Answer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Answer::Accepted(acquaintance) => {
+                out.put_u8(0);
+                out.put(&acquaintance.encode());
+            }
+            Answer::Refused(why) => {
+                out.put_u8(1);
+                put_text(why, &mut out);
+            }
+            Answer::Later(why) => {
+                out.put_u8(2);
+                put_text(why, &mut out);
+            }
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Answer, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let kind = cursor.u8("the kind of an answer")?;
+        let answer = match kind {
+            0 => return Acquaintance::decode(cursor.rest()).map(Answer::Accepted),
+            1 => Answer::Refused(text(&mut cursor, "a reason")?),
+            2 => Answer::Later(text(&mut cursor, "a reason")?),
+            _ => return Err(cursor.damaged("an answer of an unknown kind")),
+        };
+        ended(&cursor)?;
+        Ok(answer)
+    }
+}
+
+/// How far a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It starts: it answers other nodes, and no clients yet.
+    Starting,
+    /// It serves clients.
+    Serving,
+    /// It serves clients no longer, or is about to stop.
+    Leaving,
+}
+
+/// What a node says of itself when it is asked whether it lives, and when it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pulse {
+    pub(super) phase: Phase,
+    /// The version of the schema that it shows.
+    pub(super) schema: Uuid,
+    /// Bytes of SSTables.
+    pub(super) load_bytes: u64,
+}
+
+const PULSE_BYTES: usize = 25;
+
+impl Pulse {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PULSE_BYTES);
+        out.put_u8(self.phase as u8);
+        out.put(self.schema.as_bytes());
+        out.put_u64(self.load_bytes);
+        debug_assert!(out.len() == PULSE_BYTES, "one-form: {} bytes", out.len());
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Pulse, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let phases = [Phase::Starting, Phase::Serving, Phase::Leaving];
+        let phase = phases.get(usize::from(cursor.u8("a phase")?)).copied();
+        let phase = phase.ok_or_else(|| cursor.damaged("a node of an unknown phase"))?;
+        let schema = Uuid::from_bytes(cursor.array("the version of a schema")?);
+        let load_bytes = cursor.u64("the load of a node")?;
+        ended(&cursor)?;
+        Ok(Pulse { phase, schema, load_bytes })
+    }
+}
+
+/// A node that wants to join, as bytes.
+pub(super) fn encode_member(member: &Member) -> Vec<u8> {
+    debug_assert!(member.tokens.len() <= CONTACTS_MAX, "few: {} tokens", member.tokens.len());
+    let mut out = Vec::new();
+    out.put(member.host_id.as_bytes());
+    put_address(member.address, &mut out);
+    put_address(SocketAddr::new(member.client_address, member.client_port.unwrap_or(0)), &mut out);
+    for part in [&member.data_center, &member.rack, &member.release_version] {
+        put_text(part, &mut out);
+    }
+    out.put_u16(member.shards);
+    out.put_u16(member.tokens.len() as u16);
+    member.tokens.iter().for_each(|token| out.put_i64(token.0));
+    out.put_u16(member.features.len() as u16);
+    member.features.iter().for_each(|feature| put_text(feature, &mut out));
+    out
+}
+
+/// From bytes. It is a normal one.
+pub(super) fn decode_member(bytes: &[u8]) -> Result<Member, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let host_id = Uuid::from_bytes(cursor.array("a host id")?);
+    let address = address(&mut cursor)?;
+    let client = self::address(&mut cursor)?;
+    let data_center = text(&mut cursor, "a data center")?;
+    let rack = text(&mut cursor, "a rack")?;
+    let release_version = text(&mut cursor, "a release")?;
+    let shards = cursor.u16("the shards of a node")?;
+    if host_id.is_nil() || shards == 0 || data_center.is_empty() || rack.is_empty() {
+        return Err(cursor.damaged("a node without a name, a place, or shards"));
+    }
+    let tokens = (0..count(&mut cursor, "tokens")?)
+        .map(|_| cursor.i64("a token").map(Token))
+        .collect::<Result<Vec<Token>, Damaged>>()?;
+    if !tokens.is_sorted_by(|a, b| a < b) {
+        return Err(cursor.damaged("tokens that do not ascend"));
+    }
+    let features = (0..count(&mut cursor, "features")?)
+        .map(|_| text(&mut cursor, "a feature"))
+        .collect::<Result<Vec<String>, Damaged>>()?;
+    if !features.is_sorted_by(|a, b| a < b) {
+        return Err(cursor.damaged("features that do not ascend"));
+    }
+    ended(&cursor)?;
+    Ok(Member {
+        host_id,
+        state: MemberState::Normal,
+        address,
+        client_address: client.ip(),
+        client_port: Some(client.port()).filter(|port| 0 < *port),
+        data_center,
+        rack,
+        tokens,
+        shards,
+        release_version,
+        features: BTreeSet::from_iter(features),
+    })
+}
+
+fn put_contacts(contacts: &[Contact], out: &mut Vec<u8>) {
+    let contacts = &contacts[..contacts.len().min(CONTACTS_MAX)];
+    out.put_u16(contacts.len() as u16);
+    for contact in contacts {
+        out.put(contact.host_id.as_bytes());
+        put_address(contact.address, out);
+        out.put_u8(contact.is_seed as u8);
+    }
+}
+
+fn contacts(cursor: &mut Cursor<'_>) -> Result<Vec<Contact>, Damaged> {
+    let mut contacts = Vec::new();
+    for _ in 0..count(cursor, "contacts")? {
+        let host_id = Uuid::from_bytes(cursor.array("a host id")?);
+        let address = address(cursor)?;
+        let is_seed = match cursor.u8("whether a node is a seed")? {
+            0 => false,
+            1 => true,
+            _ => return Err(cursor.damaged("a truth value is neither 0 nor 1")),
+        };
+        contacts.push(Contact { host_id, address, is_seed });
+    }
+    Ok(contacts)
+}
+
+fn count(cursor: &mut Cursor<'_>, what: &'static str) -> Result<usize, Damaged> {
+    let count = usize::from(cursor.u16(what)?);
+    if CONTACTS_MAX < count { Err(cursor.damaged("too many of something")) } else { Ok(count) }
+}
+
+fn put_address(address: SocketAddr, out: &mut Vec<u8>) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            out.put_u8(4);
+            out.put(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.put_u8(16);
+            out.put(&ip.octets());
+        }
+    }
+    out.put_u16(address.port());
+}
+
+fn address(cursor: &mut Cursor<'_>) -> Result<SocketAddr, Damaged> {
+    let ip = match cursor.u8("the length of an address")? {
+        4 => IpAddr::from(cursor.array::<4>("an address")?),
+        16 => IpAddr::from(cursor.array::<16>("an address")?),
+        _ => return Err(cursor.damaged("an address of neither 4 nor 16 bytes")),
+    };
+    Ok(SocketAddr::new(ip, cursor.u16("a port")?))
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    let mut end = text.len().min(usize::from(u16::MAX));
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.put_u16(end as u16);
+    out.put(&text.as_bytes()[..end]);
+}
+
+fn text(cursor: &mut Cursor<'_>, what: &'static str) -> Result<String, Damaged> {
+    let length = cursor.u16(what)?;
+    let bytes = cursor.take(usize::from(length), what)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| cursor.damaged(what))?;
+    Ok(text.to_owned())
+}
+
+fn ended(cursor: &Cursor<'_>) -> Result<(), Damaged> {
+    match cursor.rest().is_empty() {
+        true => Ok(()),
+        false => Err(cursor.damaged("more than a message has")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn contact() -> impl Strategy<Value = Contact> {
+        let ip = prop_oneof![
+            any::<[u8; 4]>().prop_map(IpAddr::from),
+            any::<[u8; 16]>().prop_map(IpAddr::from)
+        ];
+        (any::<u128>(), ip, any::<u16>(), any::<bool>()).prop_map(|(id, ip, port, is_seed)| {
+            let (host_id, address) = (Uuid::from_u128(id), SocketAddr::new(ip, port));
+            Contact { host_id, address, is_seed }
+        })
+    }
+
+    fn acquaintance() -> impl Strategy<Value = Acquaintance> {
+        let contacts = proptest::collection::vec(contact(), 0..5);
+        (any::<u128>(), contacts).prop_map(|(group, contacts)| {
+            let group = Some(Uuid::from_u128(group)).filter(|group| !group.is_nil());
+            Acquaintance { group, contacts }
+        })
+    }
+
+    fn member() -> impl Strategy<Value = Member> {
+        let sets = (any::<BTreeSet<i64>>(), proptest::collection::btree_set("[a-z]{1,9}", 0..4));
+        let texts = ("[a-z]{1,9}", "[a-zé]{1,9}", ".{0,9}");
+        (contact(), contact(), texts, 1u16.., sets).prop_map(|(at, client, texts, shards, sets)| {
+            Member {
+                host_id: Uuid::from_u128(at.host_id.as_u128() | 1),
+                state: MemberState::Normal,
+                address: at.address,
+                client_address: client.address.ip(),
+                client_port: Some(client.address.port()).filter(|port| 0 < *port),
+                data_center: texts.0,
+                rack: texts.1,
+                tokens: sets.0.into_iter().map(Token).collect(),
+                shards,
+                release_version: texts.2,
+                features: sets.1,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_is_heard(acquaintance in acquaintance(), member in member(), why in ".{0,99}") {
+            prop_assert_eq!(Acquaintance::decode(&acquaintance.encode()), Ok(acquaintance.clone()));
+            prop_assert_eq!(decode_member(&encode_member(&member)), Ok(member));
+            let answers =
+                [Answer::Accepted(acquaintance), Answer::Refused(why.clone()), Answer::Later(why)];
+            for answer in answers {
+                prop_assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+            }
+            let pulse = Pulse { phase: Phase::Leaving, schema: Uuid::from_u128(7), load_bytes: 9 };
+            prop_assert_eq!(Pulse::decode(&pulse.encode()), Ok(pulse));
+        }
+
+        /// *one-form*
+        #[test]
+        fn any_bytes_have_one_form_or_are_damaged(
+            member in member(),
+            acquaintance in acquaintance(),
+            place: prop::sample::Index,
+            byte: u8,
+            garbage: Vec<u8>,
+        ) {
+            let mut changed = [encode_member(&member), Answer::Accepted(acquaintance).encode()];
+            for bytes in &mut changed {
+                let at = place.index(bytes.len());
+                bytes[at] = byte;
+            }
+            for bytes in changed.into_iter().chain([garbage]) {
+                if let Ok(member) = decode_member(&bytes) {
+                    prop_assert_eq!(encode_member(&member), &bytes[..]);
+                }
+                if let Ok(answer) = Answer::decode(&bytes) {
+                    prop_assert_eq!(answer.encode(), &bytes[..]);
+                }
+                if let Ok(acquaintance) = Acquaintance::decode(&bytes) {
+                    prop_assert_eq!(acquaintance.encode(), &bytes[..]);
+                }
+                if let Ok(pulse) = Pulse::decode(&bytes) {
+                    prop_assert_eq!(pulse.encode(), &bytes[..]);
+                }
+            }
+        }
+    }
+}

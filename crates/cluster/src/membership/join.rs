@@ -1,0 +1,364 @@
+//! How a node is let into the cluster, from both sides: it asks around, and asks to be let in; a
+//! member looks whether it may, and writes it into the topology.
+//!
+//! Invariants
+//!  - *decided-in-order*: whether a node may join is decided on the catalog that its entry follows.
+//!  - *own-data-stays*: a node that has tables of its own does not join others, and a cluster that
+//!    has tables takes no node yet: its data would have to move.
+
+use super::discovery::{Answers, Step, Waits};
+use super::form::{Acquaintance, Answer, Contact, Pulse, decode_member, encode_member};
+use super::transport::number;
+use super::verbs::{DISCOVER, JOIN, PING, RAFT};
+use super::Membership;
+use crate::peers;
+use crate::registry::ChangeError;
+use crate::schema::{Catalog, Schema};
+use crate::uuids::random_uuid;
+use catalog::{Member, MemberState, TopologyChange};
+use consensus::group::Start;
+use messaging::{Down, Messaging, Payload, Refusal, Reply, Request, Target, ToShard, Verbs};
+use model::Uuid;
+use runtime::time::{Instant, sleep};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long an answer is waited for.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// The same, to be let in: the others have to agree on it.
+const JOIN_MAX: Duration = Duration::from_secs(30);
+/// Between two rounds of questions.
+const ROUND: Duration = Duration::from_millis(50);
+/// How often the log says what is waited for.
+const SAYS_EVERY: Duration = Duration::from_secs(5);
+
+/// What this node does for others, on each shard.
+pub(super) fn serve(verbs: &mut Verbs) {
+    verbs.on_request(DISCOVER, |request| async move { discovered(&request) });
+    verbs.on_request(JOIN, |request| async move { joined(request).await });
+    verbs.on_request(PING, |request| async move { pinged(&request) });
+    verbs.on_one_way(RAFT, |request| async move { consensus_message(&request) });
+}
+
+/// This node's part, where it has one yet, and this is the shard that is asked.
+fn own() -> Result<Rc<Membership>, Payload> {
+    let membership = runtime::local::try_get::<Membership>();
+    membership.ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
+}
+
+fn refusal(what: impl ToString) -> Payload {
+    Payload::from(what.to_string().into_bytes())
+}
+
+fn discovered(request: &Request) -> Reply {
+    let membership = own()?;
+    let said = request.with_payload(Acquaintance::decode).map_err(refusal)?;
+    Ok(membership.meet(&said).encode().into())
+}
+
+fn pinged(request: &Request) -> Reply {
+    let membership = own()?;
+    let pulse = request.with_payload(Pulse::decode).map_err(refusal)?;
+    let host_id = Uuid::from_u128(request.from.host.0);
+    if membership.cluster.topology().member(host_id).is_some() {
+        membership.hear_pulse(host_id, pulse);
+    }
+    Ok(membership.pulse().encode().into())
+}
+
+/// A message of the consensus. What is not ours, or nonsense, is dropped.
+fn consensus_message(request: &Request) {
+    let Ok(membership) = own() else { return };
+    let host_id = Uuid::from_u128(request.from.host.0);
+    let known = membership.group.borrow().clone();
+    let Some((group, running)) = known else { return };
+    let taken = request.with_payload(|bytes| {
+        let (theirs, message) = bytes.split_first_chunk::<16>()?;
+        if *theirs != *group.as_bytes() || host_id.as_u64_pair().1 == 0 {
+            return None;
+        }
+        membership.book.note(host_id);
+        Some(running.receive(number(host_id), message))
+    });
+    if let Some(Err(damaged)) = taken {
+        tracing::warn!(target: "raft", "node {host_id} sends nonsense: {damaged}");
+    }
+}
+
+async fn joined(request: Request) -> Reply {
+    let membership = own()?;
+    let member = decode_member(&request.take_payload()).map_err(refusal)?;
+    if member.host_id != Uuid::from_u128(request.from.host.0) {
+        return Err(refusal("a node asks for another one"));
+    }
+    let answer = membership.let_in(member.clone()).await;
+    match &answer {
+        Answer::Accepted(_) => {
+            let (host_id, address) = (member.host_id, member.address);
+            tracing::info!(target: "membership", "node {host_id} at {address} joins");
+        }
+        Answer::Refused(why) | Answer::Later(why) => {
+            let (host_id, address) = (member.host_id, member.address);
+            tracing::warn!(target: "membership", "node {host_id} at {address} cannot join: {why}");
+        }
+    }
+    Ok(answer.encode().into())
+}
+
+/// Why there is no answer.
+enum Unasked {
+    /// It may be there later.
+    NotNow(String),
+    /// It belongs to another cluster, or speaks another language, or this node was banned.
+    Stranger(String),
+}
+
+/// Why a node may not be let into a cluster that has this catalog; `None`: it may.
+fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
+    let taken = |other: &&std::sync::Arc<Member>| {
+        number(other.host_id) == number(member.host_id) && other.host_id != member.host_id
+    };
+    if let Some(other) = catalog.topology.members().find(taken) {
+        let (host_id, other) = (member.host_id, other.host_id);
+        return Some(format!("its host id, {host_id}, ends as that of node {other}"));
+    }
+    let mut keyspaces = catalog.schema.keyspaces.keys();
+    let of_users = keyspaces.find(|name| !Schema::is_system(name));
+    of_users.map(|name| {
+        format!(
+            "there is a keyspace, {name}, whose data would have to move to the new node: that is \
+             not supported yet. Start all nodes before the first keyspace is made"
+        )
+    })
+}
+
+impl Membership {
+    /// Somebody who looks for a cluster says whom it knows; what this node says.
+    fn meet(&self, said: &Acquaintance) -> Acquaintance {
+        let group = self.group.borrow().as_ref().map(|(group, _)| *group);
+        match group {
+            Some(group) => Acquaintance { group: Some(group), contacts: self.contacts() },
+            None => {
+                self.known.borrow_mut().hear(said);
+                self.known.borrow().said()
+            }
+        }
+    }
+
+    /// The nodes of the cluster, this one first.
+    fn contacts(&self) -> Vec<Contact> {
+        let own = self.own();
+        let others = self.cluster.topology();
+        let others = others.present().filter(|member| member.host_id != own.host_id);
+        let contact = |host_id, address| Contact { host_id, address, is_seed: false };
+        let mut contacts = vec![contact(own.host_id, own.address)];
+        contacts.extend(others.map(|member| contact(member.host_id, member.address)));
+        contacts
+    }
+
+    async fn let_in(&self, member: Member) -> Answer {
+        // Who was said to make the cluster is asked before it has.
+        let deadline = Instant::now() + JOIN_MAX / 3;
+        let group = loop {
+            let group = self.group.borrow().as_ref().map(|(group, _)| *group);
+            if group.is_some() || deadline <= Instant::now() {
+                break group;
+            }
+            sleep(ROUND / 5).await;
+        };
+        let Some(group) = group else {
+            return Answer::Later("the node that was asked has no cluster yet".to_owned());
+        };
+        if member.host_id.as_u64_pair().1 == 0 {
+            return Answer::Refused("a host id that ends with zeros".to_owned());
+        }
+        let decide = move |catalog: &Catalog| {
+            let known = catalog.topology.member(member.host_id);
+            if known.is_some_and(|known| known.state == MemberState::Normal) {
+                // It has asked before, and did not hear the answer.
+                return Ok(Vec::new());
+            }
+            match refuses(catalog, &member) {
+                Some(why) => Err(why),
+                None => Ok(vec![TopologyChange::Set(member.clone())]),
+            }
+        };
+        match self.cluster.change_topology(decide).await {
+            Ok(()) => {
+                let contacts = self.contacts();
+                Answer::Accepted(Acquaintance { group: Some(group), contacts })
+            }
+            Err(ChangeError::Refused(why)) => Answer::Refused(why),
+            Err(ChangeError::Failed(why)) => Answer::Later(why),
+        }
+    }
+
+    /// Looks for a cluster until there is one: which group, and whether this node makes it.
+    pub(super) async fn find(&self) -> Result<(Uuid, Start), String> {
+        let mut says_at = Instant::now() + SAYS_EVERY / 5;
+        loop {
+            let (asked, addresses) = {
+                let known = self.known.borrow();
+                (known.said(), known.to_ask())
+            };
+            let mut answers = Answers::new();
+            for address in addresses {
+                match self.ask_around(address, &asked).await {
+                    Ok(Some(answer)) => answers.push((address, Some(answer))),
+                    Ok(None) => self.known.borrow_mut().is_oneself(address),
+                    Err(Unasked::Stranger(why)) => {
+                        return Err(format!("the node at {address} is of no use as a seed: {why}"));
+                    }
+                    Err(Unasked::NotNow(why)) => {
+                        tracing::debug!(target: "membership", "{address}: {why}");
+                        answers.push((address, None));
+                    }
+                }
+            }
+            let step = self.known.borrow_mut().decide(&asked, &answers, random_uuid());
+            let waits = match step {
+                Step::Found => {
+                    let group = self.known.borrow().said().group;
+                    let group = group.ok_or("a group without an id")?;
+                    tracing::info!(target: "membership", "this node makes the cluster");
+                    return Ok((group, Start::New));
+                }
+                Step::Join(contact, group) => match self.ask_in(contact, group).await? {
+                    Some(()) => return Ok((group, Start::Join)),
+                    None => continue,
+                },
+                Step::Again(waits) => waits,
+            };
+            if says_at <= Instant::now() {
+                says_at = Instant::now() + SAYS_EVERY;
+                match waits {
+                    Waits::For(address) => tracing::warn!(
+                        target: "membership",
+                        "waiting for a node at {address}, which is a seed or known to one"
+                    ),
+                    Waits::Founder(host_id) => tracing::info!(
+                        target: "membership", "waiting for node {host_id}, to make the cluster"
+                    ),
+                    Waits::Others => {}
+                }
+            }
+            sleep(ROUND).await;
+        }
+    }
+
+    /// Asks whoever is at an address; `None` where that is this node.
+    async fn ask_around(
+        &self,
+        address: SocketAddr,
+        said: &Acquaintance,
+    ) -> Result<Option<(Contact, Acquaintance)>, Unasked> {
+        let reached = match self.messaging.reach(address).await {
+            Ok(reached) => reached,
+            Err(Down::RefusedByUs(refused) | Down::RefusedByPeer(refused)) => {
+                return match refused.why {
+                    Refusal::Oneself => Ok(None),
+                    Refusal::Cluster | Refusal::Version | Refusal::Banned => {
+                        Err(Unasked::Stranger(refused.to_string()))
+                    }
+                    _ => Err(Unasked::NotNow(refused.to_string())),
+                };
+            }
+            Err(down) => return Err(Unasked::NotNow(down.to_string())),
+        };
+        self.messaging.set_peer(reached.host, address);
+        let target =
+            Target { shard: ToShard::At(0), ..Target::control(reached.host) };
+        let payload = said.encode().into();
+        let asked = self.messaging.call(target, DISCOVER, payload, ANSWER_MAX).await;
+        let answer = asked.map_err(|error| Unasked::NotNow(error.to_string()))?;
+        let answer = Acquaintance::decode(&answer);
+        let answer = answer.map_err(|damaged| Unasked::NotNow(damaged.to_string()))?;
+        let host_id = Uuid::from_u128(reached.host.0);
+        Ok(Some((Contact { host_id, address, is_seed: false }, answer)))
+    }
+
+    /// Asks a member of a group to be let in; `None`: not now.
+    async fn ask_in(&self, contact: Contact, group: Uuid) -> Result<Option<()>, String> {
+        let mut keyspaces = self.cluster.schema().keyspaces.keys().cloned().collect::<Vec<_>>();
+        keyspaces.retain(|name| !Schema::is_system(name));
+        if let Some(name) = keyspaces.first() {
+            return Err(format!(
+                "this node has a keyspace of its own, {name}, and cannot join the cluster of node \
+                 {} at {}: start it with an empty data directory, or without seeds",
+                contact.host_id, contact.address
+            ));
+        }
+        let target = Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
+        let payload = encode_member(&self.own()).into();
+        let asked = self.messaging.call(target, JOIN, payload, JOIN_MAX).await;
+        let answer = match asked {
+            Ok(answer) => Answer::decode(&answer).map_err(|damaged| damaged.to_string())?,
+            Err(error) => {
+                tracing::warn!(
+                    target: "membership",
+                    "node {} at {} does not let this node in: {error}; it is asked again",
+                    contact.host_id, contact.address
+                );
+                sleep(ROUND).await;
+                return Ok(None);
+            }
+        };
+        match answer {
+            Answer::Accepted(told) if told.group == Some(group) => {
+                self.tell_contacts(told.contacts).await;
+                Ok(Some(()))
+            }
+            Answer::Accepted(_) => Ok(None),
+            Answer::Refused(why) => Err(format!(
+                "node {} at {} refuses to let this node into the cluster: {why}",
+                contact.host_id, contact.address
+            )),
+            Answer::Later(why) => {
+                tracing::warn!(
+                    target: "membership",
+                    "node {} at {} cannot let this node in yet: {why}",
+                    contact.host_id, contact.address
+                );
+                sleep(10 * ROUND).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Where nodes are that the topology does not have yet.
+    async fn tell_contacts(&self, contacts: Vec<Contact>) {
+        let me = self.cluster.node().host_id;
+        contacts.iter().for_each(|contact| self.book.note(contact.host_id));
+        let tell = move || async move {
+            let Some(messaging) = Messaging::current() else { return };
+            for contact in contacts.iter().filter(|contact| contact.host_id != me) {
+                messaging.set_peer(peers::host(contact.host_id), contact.address);
+            }
+        };
+        runtime::on_all_shards(tell).await;
+    }
+
+    /// Waits until the topology has this node, as the log of the others says.
+    pub(super) async fn wait_until_in(&self) {
+        let me = self.cluster.node().host_id;
+        let mut says_at = Instant::now() + SAYS_EVERY;
+        while self.cluster.topology().member(me).is_none() {
+            if says_at <= Instant::now() {
+                says_at = Instant::now() + SAYS_EVERY;
+                tracing::info!(
+                    target: "membership",
+                    "waiting for the leader of the cluster to send its state"
+                );
+                // After a crash nothing is known but the seeds.
+                for address in self.config.seeds.iter().filter(|it| **it != self.own().address) {
+                    let said = self.known.borrow().said();
+                    if let Ok(Some((_, told))) = self.ask_around(*address, &said).await {
+                        self.tell_contacts(told.contacts).await;
+                    }
+                }
+            }
+            sleep(ROUND / 5).await;
+        }
+    }
+}

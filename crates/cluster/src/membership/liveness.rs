@@ -1,0 +1,191 @@
+//! Which nodes live: each is asked directly, again and again. Runs on shard 0.
+//!
+//! Invariants
+//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said that
+//!    it goes; not because one answer is late.
+//!  - *up-is-ready*: clients are told that a node is up when it serves them.
+
+use super::form::{Phase, Pulse};
+use super::verbs::PING;
+use super::Membership;
+use crate::event::Event;
+use crate::peers::{self, Life, Lives};
+use crate::registry::Cluster;
+use catalog::Member;
+use messaging::{CallError, Down, NotSent, Refusal, Target, ToShard};
+use model::Uuid;
+use runtime::task::join_all;
+use runtime::time::{Instant, sleep, timeout};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two rounds of questions.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// What was heard of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    at: Instant,
+    pulse: Pulse,
+    /// It has said goodbye since.
+    is_gone: bool,
+}
+
+/// What was heard of all of them, by host id.
+pub(super) type AllHeard = BTreeMap<Uuid, Heard>;
+
+/// How a node is, from what was heard of it.
+fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
+    let is_alive = !heard.is_gone && now - heard.at < down_after;
+    Life {
+        is_alive,
+        serves: is_alive && heard.pulse.phase == Phase::Serving,
+        schema: heard.pulse.schema,
+        load_bytes: heard.pulse.load_bytes,
+    }
+}
+
+impl Membership {
+    /// A node has told how it is.
+    pub(super) fn hear_pulse(&self, host_id: Uuid, pulse: Pulse) {
+        let is_gone = pulse.phase == Phase::Leaving;
+        let heard = Heard { at: Instant::now(), pulse, is_gone };
+        self.heard.borrow_mut().insert(host_id, heard);
+    }
+
+    fn hear_goodbye(&self, host_id: Uuid) {
+        if let Some(heard) = self.heard.borrow_mut().get_mut(&host_id) {
+            heard.is_gone = true;
+        }
+    }
+
+    /// Asks all others for ever, and tells all shards what is new.
+    pub(super) async fn watch(self: Rc<Self>) {
+        loop {
+            self.ask_all().await;
+            self.tell().await;
+            // Earlier where something is new: a change of the schema is to be seen soon.
+            let _ = timeout(PERIOD, self.news.notified()).await;
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// One question to each other node.
+    pub(super) async fn ask_all(&self) {
+        let topology = self.cluster.topology();
+        let me = self.cluster.node().host_id;
+        let others = topology.present().filter(|member| member.host_id != me);
+        join_all(others.map(|member| self.ask(member))).await;
+    }
+
+    async fn ask(&self, member: &Arc<Member>) {
+        let target = Target {
+            host: peers::host(member.host_id),
+            shard: ToShard::At(0),
+            class: messaging::Class::Control,
+        };
+        let pulse = self.pulse().encode();
+        let asked = self.messaging.call(target, PING, pulse.into(), self.config.ping_timeout);
+        match asked.await {
+            Ok(answer) => match Pulse::decode(&answer) {
+                Ok(pulse) => self.hear_pulse(member.host_id, pulse),
+                Err(damaged) => tracing::warn!(
+                    target: "membership",
+                    "node {} answers nonsense: {damaged}", member.host_id
+                ),
+            },
+            Err(error) if is_goodbye(&error) => self.hear_goodbye(member.host_id),
+            Err(_) => {}
+        }
+    }
+
+    /// Tells all shards how the others are, where that is new, and subscribers who came and went.
+    async fn tell(&self) {
+        let (now, down_after) = (Instant::now(), self.config.down_after);
+        let topology = self.cluster.topology();
+        let me = self.cluster.node().host_id;
+        let mut lives = Lives::new();
+        for member in topology.present().filter(|member| member.host_id != me) {
+            if let Some(heard) = self.heard.borrow().get(&member.host_id) {
+                lives.insert(member.host_id, life(heard, now, down_after));
+            }
+        }
+        let before = self.cluster.lives();
+        if *before == lives {
+            return;
+        }
+        let mut events = Vec::new();
+        for member in topology.present().filter(|member| member.host_id != me) {
+            let of = |lives: &Lives| lives.get(&member.host_id).copied();
+            let (was, is) = (of(&before), of(&lives));
+            let serves = |life: Option<Life>| life.is_some_and(|life| life.serves);
+            let alive = |life: Option<Life>| life.is_some_and(|life| life.is_alive);
+            if alive(was) != alive(is) {
+                let (host_id, address) = (member.host_id, member.address);
+                match alive(is) {
+                    true => tracing::info!(target: "membership", "node {host_id} at {address} is up"),
+                    false => {
+                        tracing::warn!(target: "membership", "node {host_id} at {address} is down");
+                    }
+                }
+            }
+            if serves(was) != serves(is) {
+                let (address, up) = (member.client_address, serves(is));
+                let port = member.client_port.unwrap_or(0);
+                if up && was.is_none() {
+                    events.push(Event::Topology { joined: true, address, port });
+                }
+                events.push(Event::Status { up, address, port });
+            }
+        }
+        let tell = move || async move {
+            let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+            cluster.set_lives(lives);
+            events.iter().for_each(|event| cluster.publish(event));
+        };
+        runtime::on_all_shards(tell).await;
+    }
+
+    /// How this node is.
+    pub(super) fn pulse(&self) -> Pulse {
+        let schema = self.cluster.schema().version;
+        Pulse { phase: self.phase.get(), schema, load_bytes: self.load_bytes.get() }
+    }
+}
+
+/// Whether the other node has said that it stops.
+fn is_goodbye(error: &CallError) -> bool {
+    let down = match error {
+        CallError::NeverSent(NotSent::Down(down)) => down,
+        CallError::OutcomeUnknown(messaging::Lost::Broken(down)) => down,
+        CallError::PeerStops => return true,
+        _ => return false,
+    };
+    matches!(down, Down::RefusedByPeer(refused) if refused.why == Refusal::Stopping)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_node_is_down_after_a_while_and_one_that_goes_at_once() {
+        runtime::sim::test(1, || async {
+            let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), load_bytes: 7 };
+            let at = Instant::now();
+            let heard = Heard { at, pulse, is_gone: false };
+            let second = Duration::from_secs(1);
+            let check = |heard: &Heard, after: Duration, is_alive, serves| {
+                let found = life(heard, at + after, 20 * second);
+                assert_eq!((found.is_alive, found.serves), (is_alive, serves), "{heard:?}");
+            };
+            check(&heard, 19 * second, true, true);
+            check(&heard, 20 * second, false, false);
+            check(&Heard { is_gone: true, ..heard }, second, false, false);
+            let starting = Pulse { phase: Phase::Starting, ..pulse };
+            check(&Heard { pulse: starting, ..heard }, second, true, false);
+        });
+    }
+}

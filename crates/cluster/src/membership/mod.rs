@@ -1,0 +1,333 @@
+//! Who belongs to the cluster: how a node finds it and is let in, who of its nodes lives, and who of
+//! them votes.
+//!
+//! Lives on: shard 0, where other nodes ask for it; each shard has messages of its own. From the
+//! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `discovery` (who makes the group;
+//! pure), `transport` (of the consensus), `join` (how a node is let in, from both sides), `voters`
+//! (the members of the group follow the topology), `liveness`; this (start and stop).
+//!
+//! Invariants
+//!  - *one-founder*: see `discovery`.
+//!  - *in-before-it-speaks*: a node takes part in the group when the topology has it.
+//!  - *same-everywhere*: which nodes there are is decided in the log, as the schema is.
+
+mod discovery;
+mod form;
+mod join;
+mod liveness;
+mod transport;
+mod verbs;
+mod voters;
+
+use crate::group0;
+use crate::peers;
+use crate::registry::Cluster;
+use catalog::facts;
+use catalog::{Member, MemberState, TopologyChange};
+use consensus::group::Start;
+use consensus::Group;
+use discovery::Known;
+pub use form::Phase;
+use liveness::AllHeard;
+use messaging::{Messaging, Policy, Verbs};
+use model::Uuid;
+use runtime::Erased;
+use runtime::sync::Notify;
+use runtime::task::Scope;
+use runtime::time::sleep;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::Storage;
+use transport::{Book, ByMessages};
+
+/// The fact of which group this node belongs to, and whether it made it.
+const GROUP: &str = "nereid_group0";
+/// The same, as other tools look for it.
+const GROUP_ID: &str = "raft_group0_id";
+/// How long a stop lets others take over what this node leads.
+const HANDOVER_MAX: Duration = Duration::from_secs(2);
+
+/// What a node is told about the others.
+#[derive(Clone)]
+pub struct Config {
+    /// Where other nodes may be, without which this one makes a cluster of its own.
+    pub seeds: Vec<SocketAddr>,
+    /// Where this node listens for others.
+    pub listen: SocketAddr,
+    /// How long an answer to a ping is waited for.
+    pub ping_timeout: Duration,
+    /// A node that has not answered for so long is down.
+    pub down_after: Duration,
+    /// How long a change of the catalog may take.
+    pub command_time: Duration,
+    /// Of the schema log.
+    pub segment_bytes: usize,
+    /// The decisions about connections, made on each shard.
+    pub policy: Arc<dyn Fn() -> Rc<dyn Policy> + Send + Sync>,
+    /// What others serve on each shard.
+    pub verbs: Arc<dyn Fn(&mut Verbs) + Send + Sync>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Config({} with seeds {:?})", self.listen, self.seeds)
+    }
+}
+
+/// This node's part in the cluster. In `runtime::local` of shard 0.
+pub struct Membership {
+    config: Config,
+    /// Where others reach this node.
+    address: SocketAddr,
+    cluster: Rc<Cluster>,
+    messaging: Rc<Messaging>,
+    known: RefCell<Known>,
+    group: RefCell<Option<(Uuid, Group)>>,
+    book: Rc<Book>,
+    heard: RefCell<AllHeard>,
+    phase: Cell<Phase>,
+    load_bytes: Cell<u64>,
+    /// Something is to be told to the others.
+    news: Notify,
+    tasks: Scope,
+}
+
+impl fmt::Debug for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Membership({:?})", self.phase.get())
+    }
+}
+
+/// Finds the cluster, or makes it, and takes part. On shard 0 of a node that has booted; it returns
+/// when this node is a member.
+pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
+        let cluster = runtime::local::get::<Cluster>();
+        start_messages(&config, &cluster).await;
+        let messaging = Messaging::current().expect("it was started");
+        let listens = messaging.listen(config.listen).map_err(|error| {
+            format!("cannot listen for other nodes on {}: {error}", config.listen)
+        })?;
+        let host_id = cluster.node().host_id;
+        let address = SocketAddr::new(cluster.node().broadcast_address, listens.port());
+        let known = Known::new(host_id, address, config.seeds.clone());
+        let membership = Rc::new(Membership {
+            address,
+            config,
+            cluster,
+            messaging,
+            known: RefCell::new(known),
+            group: RefCell::new(None),
+            book: Rc::default(),
+            heard: RefCell::default(),
+            phase: Cell::new(Phase::Starting),
+            load_bytes: Cell::new(0),
+            news: Notify::new(),
+            tasks: Scope::new(),
+        });
+        runtime::local::set(membership.clone());
+        membership.take_part().await
+    })
+}
+
+/// Starts the messages of every shard.
+async fn start_messages(config: &Config, cluster: &Cluster) {
+    let name = cluster.node().cluster_name.clone();
+    let (host, life) = (peers::host(cluster.node().host_id), runtime::random_u64());
+    let (policy, others) = (config.policy.clone(), config.verbs.clone());
+    let start = move || async move {
+        let mut verbs = Verbs::new();
+        join::serve(&mut verbs);
+        others(&mut verbs);
+        Messaging::start(messaging::Config::new(&name, host, life), verbs, policy());
+        let cluster = runtime::local::get::<Cluster>();
+        peers::tell_addresses(&cluster.topology(), cluster.node().host_id);
+    };
+    runtime::on_all_shards(start).await;
+}
+
+/// This node says from now on that it serves clients, or that it does no longer.
+pub fn enter(phase: Phase) -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        let Some(membership) = runtime::local::try_get::<Membership>() else { return };
+        membership.phase.set(phase);
+        membership.ask_all().await;
+    })
+}
+
+/// Ends what [`start`] began: hands over what this node leads, and says goodbye. On shard 0.
+pub fn stop() -> Erased<'static, ()> {
+    Erased::new(move || async move {
+        let Some(membership) = runtime::local::try_get::<Membership>() else { return };
+        runtime::local::clear::<Membership>();
+        membership.phase.set(Phase::Leaving);
+        membership.ask_all().await;
+        membership.tasks.cancel().await;
+        let group = membership.group.borrow_mut().take();
+        membership.cluster.set_order(None);
+        if let Some((_, group)) = group {
+            group.stop(HANDOVER_MAX).await;
+        }
+        drop(membership);
+        let stop = || async {
+            if let Some(messaging) = Messaging::current() {
+                messaging.stop(HANDOVER_MAX).await;
+            }
+        };
+        runtime::on_all_shards(stop).await;
+    })
+}
+
+impl Membership {
+    async fn take_part(self: &Rc<Self>) -> Result<(), String> {
+        if let Some(me) = self.cluster.topology().member(self.own().host_id)
+            && me.state == MemberState::Left
+        {
+            let host_id = me.host_id;
+            return Err(format!(
+                "this node, {host_id}, has left its cluster and cannot come back: start it with \
+                 an empty data directory to let it join as a new one"
+            ));
+        }
+        let remembered = self.remembered().await?;
+        let (group, start) = match remembered {
+            Some(before) => before,
+            None => {
+                let found = self.find().await?;
+                self.remember(found).await?;
+                found
+            }
+        };
+        self.run(group, start).await.map_err(|failed| failed.to_string())?;
+        match (remembered, start) {
+            // Who made the group is its first node.
+            (None, Start::New) => self.introduce().await?,
+            (None, Start::Join) => self.wait_until_in().await,
+            (Some(_), Start::New) => {}
+            (Some(_), Start::Join) => self.wait_until_in().await,
+        }
+        self.tasks.spawn(voters::follow(self.clone()));
+        self.tasks.spawn(self.clone().watch());
+        self.tasks.spawn(self.clone().keep_introduced());
+        self.tasks.spawn(self.clone().tell_changes());
+        Ok(())
+    }
+
+    /// Starts this node's part of the group.
+    async fn run(&self, group: Uuid, start: Start) -> Result<(), consensus::Failed> {
+        for member in self.cluster.topology().members() {
+            self.book.note(member.host_id);
+        }
+        let me = transport::number(self.own().host_id);
+        let transport = ByMessages {
+            messaging: self.messaging.clone(),
+            group,
+            book: self.book.clone(),
+            sending: Scope::new(),
+        };
+        let own = group0::Own {
+            group,
+            me,
+            transport: Rc::new(transport),
+            segment_bytes: self.config.segment_bytes,
+            within: self.config.command_time,
+        };
+        let running = group0::start(own, start, |_| ()).await?;
+        let before = self.group.replace(Some((group, running)));
+        assert!(before.is_none(), "in-before-it-speaks: this node takes part twice");
+        Ok(())
+    }
+
+    /// The group of an earlier start.
+    async fn remembered(&self) -> Result<Option<(Uuid, Start)>, String> {
+        let storage = runtime::local::get::<Storage>();
+        let found = crate::node_tables::read_table(&storage, "system", "scylla_local").await;
+        let text = facts::find(&found.map_err(|error| error.to_string())?, GROUP);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let parsed = text.split_once(' ').and_then(|(group, how)| {
+            let start = match how {
+                "made" => Start::New,
+                "joined" => Start::Join,
+                _ => return None,
+            };
+            Some((Uuid::parse_str(group).ok()?, start))
+        });
+        let what = || format!("system.scylla_local is damaged: {GROUP} is {text}");
+        parsed.map(Some).ok_or_else(what)
+    }
+
+    async fn remember(&self, (group, start): (Uuid, Start)) -> Result<(), String> {
+        let how = if start == Start::New { "made" } else { "joined" };
+        let (schema, at) = (self.cluster.schema(), runtime::time::wall_micros());
+        let rows = vec![
+            facts::fact(&schema, GROUP, &format!("{group} {how}"), at),
+            facts::fact(&schema, GROUP_ID, &group.to_string(), at),
+        ];
+        let storage = runtime::local::get::<Storage>();
+        let applied = storage.apply_all(rows).await;
+        applied.map_err(|error| format!("cannot write which group this node belongs to: {error}"))
+    }
+
+    /// This node, as the others know it.
+    fn own(&self) -> Member {
+        let node = self.cluster.node();
+        Member {
+            host_id: node.host_id,
+            state: MemberState::Normal,
+            address: self.address,
+            client_address: node.rpc_address,
+            client_port: node.rpc_port,
+            data_center: node.data_center.clone(),
+            rack: node.rack.clone(),
+            tokens: node.tokens.clone(),
+            shards: node.shards,
+            release_version: node.release_version.to_owned(),
+            features: Default::default(),
+        }
+    }
+
+    /// Writes this node into the topology, where that does not have it, or otherwise.
+    async fn introduce(&self) -> Result<(), String> {
+        let own = self.own();
+        let decide = move |catalog: &crate::schema::Catalog| {
+            let known = catalog.topology.member(own.host_id);
+            Ok(match known.is_some_and(|known| **known == own) {
+                true => Vec::new(),
+                false => vec![TopologyChange::Set(own.clone())],
+            })
+        };
+        let changed = self.cluster.change_topology(decide).await;
+        changed.map_err(|error| format!("cannot tell the cluster about this node: {error}"))
+    }
+
+    /// Where this node has another address than before, or other shards, the others are told.
+    async fn keep_introduced(self: Rc<Self>) {
+        loop {
+            let topology = self.cluster.topology();
+            let own = self.own();
+            if topology.member(own.host_id).is_some_and(|known| **known == own) {
+                return;
+            }
+            drop(topology);
+            if let Err(why) = self.introduce().await {
+                tracing::warn!(target: "membership", "{why}; it is tried again");
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Others are told soon of a change of the schema.
+    async fn tell_changes(self: Rc<Self>) {
+        let mut events = self.cluster.subscribe();
+        while events.next().await.is_some() {
+            self.news.notify_one();
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The way of the consensus to other nodes: messages, over the connections of `messaging`.
+//!
+//! Invariants
+//!  - *bounded*: of each node at most [`WAITING_MAX`] messages wait to leave; those over that are
+//!    lost, as the consensus bears.
+//!  - *one-group*: a message names its group, and is taken by that group alone.
+
+use super::verbs::RAFT;
+use crate::peers;
+use consensus::{Class, NodeId, Transport};
+use messaging::{Messaging, Payload, Target, ToShard};
+use model::Uuid;
+use runtime::group::RAFT as RAFT_GROUP;
+use runtime::task::Scope;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Messages to one node that wait to leave.
+const WAITING_MAX: usize = 256;
+/// How long a message waits for room: it is sent again by who needs it.
+const PATIENCE: Duration = Duration::from_millis(1000);
+
+/// The number of a node in the consensus: the half of its host id that is random throughout. That no
+/// two have the same is seen to where a node joins.
+pub(super) fn number(host_id: Uuid) -> NodeId {
+    let (_, low) = host_id.as_u64_pair();
+    assert!(low != 0, "a node of number 0");
+    NodeId(low)
+}
+
+/// Who is who.
+#[derive(Debug, Default)]
+pub(super) struct Book(RefCell<BTreeMap<NodeId, (Uuid, Rc<Cell<usize>>)>>);
+
+impl Book {
+    /// A node that there is.
+    pub(super) fn note(&self, host_id: Uuid) {
+        self.0.borrow_mut().entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+    }
+
+    fn find(&self, node: NodeId) -> Option<(Uuid, Rc<Cell<usize>>)> {
+        self.0.borrow().get(&node).cloned()
+    }
+}
+
+/// The way to the peers.
+pub(super) struct ByMessages {
+    pub(super) messaging: Rc<Messaging>,
+    pub(super) group: Uuid,
+    pub(super) book: Rc<Book>,
+    pub(super) sending: Scope,
+}
+
+impl Transport for ByMessages {
+    fn send(&self, to: NodeId, class: Class, message: Vec<u8>) {
+        let Some((host_id, waiting)) = self.book.find(to) else { return };
+        if WAITING_MAX <= waiting.get() {
+            return;
+        }
+        waiting.set(waiting.get() + 1);
+        let (host, shard) = (peers::host(host_id), ToShard::At(0));
+        let target = match class {
+            Class::Control => Target { host, shard, class: messaging::Class::Control },
+            Class::Bulk => Target::bulk(host, shard),
+        };
+        let payload = Payload::with_body(self.group.as_bytes().to_vec(), message);
+        let messaging = self.messaging.clone();
+        self.sending.spawn_in(RAFT_GROUP, async move {
+            let _ = messaging.send(target, RAFT, payload, PATIENCE).await;
+            waiting.set(waiting.get() - 1);
+        });
+    }
+}

@@ -1,0 +1,103 @@
+//! The members of the group follow the topology, by way of its leader.
+//!
+//! Invariants
+//!  - *one-hand*: the members are changed by the leader alone, to what the topology that it shows
+//!    asks for.
+
+use super::transport::number;
+use super::Membership;
+use catalog::Member;
+use consensus::{Candidate, Members, NodeId, Role, choose_voters};
+use runtime::time::sleep;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long one change may take before it is thought over again.
+const CHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// Runs for ever.
+pub(super) async fn follow(membership: Rc<Membership>) {
+    loop {
+        for member in membership.cluster.topology().members() {
+            membership.book.note(member.host_id);
+        }
+        let group = membership.group.borrow().as_ref().map(|(_, group)| group.clone());
+        let Some(group) = group else { return };
+        let status = group.status();
+        if status.role == Role::Leader {
+            let topology = membership.cluster.topology();
+            let present: Vec<&Arc<Member>> = topology.present().collect();
+            let is_alive = |member: &Member| membership.cluster.is_alive(member.host_id);
+            let wanted = wanted(&present, &status.members, status.leader, is_alive);
+            if let Some((voters, learners)) = wanted
+                && let Err(why) = group.set_members(voters, learners, CHANGE_MAX).await
+            {
+                tracing::warn!(target: "membership", "the voters cannot be changed: {why}");
+            }
+        }
+        sleep(PERIOD).await;
+    }
+}
+
+/// Who should vote, and who should not, of these nodes; `None` where it is so already, or this
+/// node's topology has not got anybody yet.
+fn wanted(
+    present: &[&Arc<Member>],
+    members: &Members,
+    leader: Option<NodeId>,
+    is_alive: impl Fn(&Member) -> bool,
+) -> Option<(Vec<NodeId>, Vec<NodeId>)> {
+    let candidates: Vec<Candidate> = present
+        .iter()
+        .map(|member| {
+            let node = number(member.host_id);
+            Candidate {
+                node,
+                dc: member.data_center.clone(),
+                rack: member.rack.clone(),
+                is_alive: is_alive(member),
+                is_voter: members.voters.contains(&node),
+            }
+        })
+        .collect();
+    let chosen = choose_voters(&candidates, leader);
+    let of = |votes: bool| {
+        let nodes = candidates.iter().map(|candidate| candidate.node);
+        let mut nodes: Vec<NodeId> = nodes.filter(|node| chosen.contains(node) == votes).collect();
+        nodes.sort();
+        nodes
+    };
+    let (voters, learners) = (of(true), of(false));
+    let settled = members.is_settled();
+    let same = settled && members.voters == voters && members.learners == learners;
+    (!same && !voters.is_empty()).then_some((voters, learners))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::topology::testing::{member, topology};
+
+    #[test]
+    fn members_follow_the_topology() {
+        let place = ("dc1", "rack1");
+        let nodes = topology(&[1, 2, 3].map(|it| member(it, place, &[i64::from(it)])));
+        let present: Vec<&Arc<Member>> = nodes.present().collect();
+        let first = Members { voters: vec![NodeId(1)], ..Members::default() };
+        let check = |members: &Members, alive: &[u64], expected: Option<(&[u64], &[u64])>| {
+            let is_alive = |member: &Member| alive.contains(&number(member.host_id).0);
+            let found = wanted(&present, members, Some(NodeId(1)), is_alive);
+            let ids = |ids: &[u64]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
+            let expected = expected.map(|(voters, learners)| (ids(voters), ids(learners)));
+            assert_eq!(found, expected, "{members:?}");
+        };
+        check(&first, &[1, 2, 3], Some((&[1, 2, 3], &[])));
+        let all = Members { voters: [1, 2, 3].map(NodeId).into(), ..Members::default() };
+        check(&all, &[1, 2, 3], None);
+        check(&all, &[1], None);
+        assert_eq!(wanted(&[], &first, None, |_| true), None);
+    }
+}

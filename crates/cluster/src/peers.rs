@@ -1,0 +1,62 @@
+//! The other nodes, as a shard sees them: where they are, and which of them live.
+//!
+//! Where nodes are follows from the topology, and whether they live from `membership`, on shard 0,
+//! which tells all shards.
+//!
+//! Invariants
+//!  - *gone-for-good*: a node that has left is refused by every shard.
+
+use catalog::{MemberState, Topology};
+use messaging::{HostId, Messaging};
+use model::Uuid;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How another node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Whether it answers.
+    pub is_alive: bool,
+    /// Whether it serves clients.
+    pub serves: bool,
+    /// The version of the schema that it showed last.
+    pub schema: Uuid,
+    /// Bytes of SSTables, as it said last.
+    pub load_bytes: u64,
+}
+
+/// The lives of the other nodes, by host id. Who is not in it was not heard of yet.
+pub type Lives = BTreeMap<Uuid, Life>;
+
+/// What a shard knows of the lives of others.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    lives: RefCell<Rc<Lives>>,
+}
+
+impl Peers {
+    pub(crate) fn lives(&self) -> Rc<Lives> {
+        self.lives.borrow().clone()
+    }
+
+    pub(crate) fn replace(&self, lives: Lives) {
+        self.lives.replace(Rc::new(lives));
+    }
+}
+
+/// The name of a node in messages.
+pub(crate) fn host(id: Uuid) -> HostId {
+    HostId(id.as_u128())
+}
+
+/// Tells the messages of this shard where the nodes are; `me` is this one.
+pub(crate) fn tell_addresses(topology: &Topology, me: Uuid) {
+    let Some(messaging) = Messaging::current() else { return };
+    for member in topology.members().filter(|member| member.host_id != me) {
+        match member.state {
+            MemberState::Normal => messaging.set_peer(host(member.host_id), member.address),
+            MemberState::Left => messaging.ban_here(host(member.host_id)),
+        }
+    }
+}

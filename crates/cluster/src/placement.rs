@@ -1,0 +1,368 @@
+//! Who has a token: nodes and their shards, nearest first, as one shard of this node asks for it.
+//!
+//! Made of one version of the topology; the next version has another one. What a table or a
+//! replication needs is made when it is asked for first, and kept while the table is there.
+//!
+//! Invariants
+//!  - *covering*: every token of a table is in one stretch and no other.
+//!  - *nearest-first*: this node, then those of its rack, those of its data center, all others.
+//!    Between equals the order is that of the ring or of the tablet, so that not always the same
+//!    node is the first.
+//!  - *present*: a replica is a node that is present; what a tablet says of others is passed over.
+//!  - *bounded*: at most [`LISTS_MAX`] lists of a ring are kept.
+
+use crate::node::NodeInfo;
+use crate::schema::{ShardLocal, TableEntry};
+use catalog::placement::{Here, Owners, Replication, Ring, TabletReplicas};
+use catalog::{Member, TableKind, Topology};
+use model::{Sharder, TableId, Token, Uuid};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use stdx::HashMap;
+
+/// The lists of replicas of one kind of ring that are kept.
+const LISTS_MAX: usize = 1 << 14;
+
+/// A node that has a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    pub host_id: Uuid,
+    pub is_here: bool,
+    pub is_local_dc: bool,
+    /// Its data center: the place among [`Placement::data_centers`].
+    pub dc: u16,
+    /// The shard that has it.
+    pub shard: u16,
+}
+
+/// Who has a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// This node, and nobody else could.
+    Here,
+    /// These, nearest first; none where no node that is present has it.
+    Nodes(Rc<[Replica]>),
+}
+
+/// A part of the ring that the same nodes have: after the first token, up to and including the
+/// last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    pub after: Token,
+    pub last: Token,
+    /// Without tablets, the shards are those of the last token.
+    pub replicas: Replicas,
+}
+
+/// A node that is present, as this one sees it.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    host_id: Uuid,
+    shards: u16,
+    dc: u16,
+    /// 0 is here.
+    distance: u8,
+}
+
+/// The replicas of all tokens, under one version of the topology.
+pub struct Placement {
+    version: u64,
+    is_alone: bool,
+    /// By name.
+    data_centers: Vec<String>,
+    /// By host id.
+    seats: Vec<Seat>,
+    local_dc: Option<u16>,
+    ring: Ring,
+    tables: RefCell<HashMap<TableId, Placed>>,
+    /// Those of which a table is among `tables`.
+    spreads: RefCell<Vec<Weak<Spread>>>,
+}
+
+/// A table with its replicas, and what they were made of.
+struct Placed {
+    replication: Rc<Replication>,
+    replicas: Rc<TabletReplicas>,
+    /// Gone when the table is.
+    table: Weak<ShardLocal>,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Ring(Rc<Spread>),
+    Tablets(Rc<Tablets>),
+}
+
+impl Placement {
+    /// As `me` sees it, whether it is one of the nodes or not.
+    pub fn new(topology: &Topology, me: &NodeInfo) -> Placement {
+        let mut named = BTreeMap::<&str, u16>::new();
+        named.extend(topology.present().map(|member| (&*member.data_center, 0)));
+        named.values_mut().zip(0..).for_each(|(dc, number)| *dc = number);
+        let seat = |member: &Arc<Member>| {
+            let is_here = member.host_id == me.host_id;
+            let is_near = member.data_center == me.data_center;
+            let distance = match (is_here, is_near, member.rack == me.rack) {
+                (true, ..) => 0,
+                (false, true, true) => 1,
+                (false, true, false) => 2,
+                (false, false, _) => 3,
+            };
+            let shards = if is_here { me.shards } else { member.shards };
+            Seat { host_id: member.host_id, shards, dc: named[&*member.data_center], distance }
+        };
+        let seats: Vec<Seat> = topology.present().map(seat).collect();
+        Placement {
+            version: topology.version(),
+            is_alone: seats.iter().all(|seat| seat.distance == 0),
+            local_dc: named.get(&*me.data_center).copied(),
+            data_centers: named.into_keys().map(str::to_owned).collect(),
+            seats,
+            ring: Ring::new(topology),
+            tables: RefCell::default(),
+            spreads: RefCell::default(),
+        }
+    }
+
+    /// That of the topology.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The data centers of the nodes that are present, by name.
+    pub fn data_centers(&self) -> &[String] {
+        &self.data_centers
+    }
+
+    /// That of this node, as [`Replica::dc`] has it; `None` where no node of it is present.
+    pub fn local_dc(&self) -> Option<u16> {
+        self.local_dc
+    }
+
+    /// Who has a token of a table.
+    #[inline]
+    pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        match self.is_alone {
+            true => Replicas::Here,
+            false => self.among_many(table, token),
+        }
+    }
+
+    fn among_many(&self, table: &TableEntry, token: Token) -> Replicas {
+        match self.kind(table) {
+            None => Replicas::Here,
+            Some(Kind::Ring(spread)) => {
+                let set = spread.owners.set_of(spread.owners.range_of(token));
+                Replicas::Nodes(spread.list(self, set, token))
+            }
+            Some(Kind::Tablets(tablets)) => {
+                Replicas::Nodes(tablets.list(self, table.tablets.tablet_of(token)))
+            }
+        }
+    }
+
+    /// The stretch that holds a token: a tablet, or a part of the ring.
+    pub fn stretch(&self, table: &TableEntry, token: Token) -> Stretch {
+        match self.kind(table) {
+            None => Stretch { after: Token::MIN, last: Token::MAX, replicas: Replicas::Here },
+            Some(Kind::Ring(spread)) => {
+                let at = spread.stretches.partition_point(|(last, _)| *last < token);
+                let before = at.checked_sub(1).map(|before| spread.stretches[before].0);
+                let (last, set) = spread.stretches[at];
+                let replicas = Replicas::Nodes(spread.list(self, set as usize, last));
+                Stretch { after: before.unwrap_or(Token::MIN), last, replicas }
+            }
+            Some(Kind::Tablets(tablets)) => {
+                let tablet = table.tablets.tablet_of(token);
+                let (after, last) = table.tablets.range(tablet);
+                Stretch { after, last, replicas: Replicas::Nodes(tablets.list(self, tablet)) }
+            }
+        }
+    }
+
+    /// The whole ring, in stretches.
+    pub fn ranges(&self, table: &TableEntry) -> Vec<Stretch> {
+        let mut out = vec![self.stretch(table, Token::MIN)];
+        while let Some(Stretch { last, .. }) = out.last().filter(|it| it.last != Token::MAX) {
+            let next = self.stretch(table, Token(last.0 + 1));
+            assert!(next.after == *last, "covering: {:?} follows {last:?}", next.after);
+            out.push(next);
+        }
+        out
+    }
+
+    /// What finds the replicas of a table; `None`: this node has it.
+    fn kind(&self, table: &TableEntry) -> Option<Kind> {
+        let is_own =
+            || table.kind == TableKind::Virtual || matches!(*table.replication, Replication::Local);
+        if self.is_alone || is_own() {
+            return None;
+        }
+        if let Some(placed) = self.tables.borrow().get(&table.schema.id)
+            && Rc::ptr_eq(&placed.replication, &table.replication)
+            && Rc::ptr_eq(&placed.replicas, &table.replicas)
+        {
+            return Some(placed.kind.clone());
+        }
+        Some(self.place(table))
+    }
+
+    /// Makes what finds the replicas of a table, and forgets that of tables which are gone.
+    fn place(&self, table: &TableEntry) -> Kind {
+        let mut tables = self.tables.borrow_mut();
+        tables.retain(|_, placed| 0 < placed.table.strong_count());
+        self.spreads.borrow_mut().retain(|spread| 0 < spread.strong_count());
+        let kind = match table.replicas.is_empty() {
+            true => Kind::Ring(self.spread(&table.replication)),
+            false => Kind::Tablets(Rc::new(Tablets::new(self, table.replicas.clone()))),
+        };
+        let placed = Placed {
+            replication: table.replication.clone(),
+            replicas: table.replicas.clone(),
+            table: Rc::downgrade(&table.local),
+            kind: kind.clone(),
+        };
+        tables.insert(table.schema.id, placed);
+        kind
+    }
+
+    /// The ring of a replication: that of other tables, where they have the same.
+    fn spread(&self, replication: &Replication) -> Rc<Spread> {
+        let mut spreads = self.spreads.borrow_mut();
+        let mut known = spreads.iter().filter_map(Weak::upgrade);
+        if let Some(found) = known.find(|spread| spread.replication == *replication) {
+            return found;
+        }
+        let made = Rc::new(Spread::new(self, replication));
+        spreads.push(Rc::downgrade(&made));
+        made
+    }
+
+    /// Where a node that is present sits.
+    fn seat_of(&self, host_id: Uuid) -> Option<usize> {
+        self.seats.binary_search_by_key(&host_id, |seat| seat.host_id).ok()
+    }
+
+    fn replica(&self, seat: usize, shard: u16) -> Replica {
+        let Seat { host_id, dc, distance, shards } = self.seats[seat];
+        debug_assert!(shard < shards, "present: shard {shard} of {shards} of node {host_id}");
+        let (is_here, is_local_dc) = (distance == 0, Some(dc) == self.local_dc);
+        Replica { host_id, is_here, is_local_dc, dc, shard }
+    }
+}
+
+/// A ring without tablets, as replicated in one way.
+struct Spread {
+    replication: Replication,
+    owners: Owners,
+    /// Of each set of owners: seats, nearest first.
+    seats: Vec<Box<[u16]>>,
+    /// Where the nodes change: the last token, and a set that has what is up to it.
+    stretches: Vec<(Token, u32)>,
+    /// By set and [`Spread::number`].
+    lists: RefCell<HashMap<(u32, u32), Rc<[Replica]>>>,
+}
+
+impl Spread {
+    fn new(placement: &Placement, replication: &Replication) -> Spread {
+        let owners = placement.ring.owners(replication);
+        let members = placement.ring.members();
+        let seat = |member: &u16| {
+            let seat = placement.seat_of(members[usize::from(*member)].host_id);
+            seat.expect("present: a member of the ring") as u16
+        };
+        let nearest_first = |set: &Box<[u16]>| {
+            let mut seats: Box<[u16]> = set.iter().map(seat).collect();
+            seats.sort_by_key(|seat| placement.seats[usize::from(*seat)].distance);
+            seats
+        };
+        let seats: Vec<Box<[u16]>> = owners.sets().iter().map(nearest_first).collect();
+        let mut stretches: Vec<(Token, u32)> = Vec::new();
+        let sorted = |set: u32| {
+            let mut seats = seats[set as usize].clone();
+            seats.sort_unstable();
+            seats
+        };
+        for range in 0..owners.ranges() {
+            let (last, set) = (owners.range(range).1, owners.set_of(range) as u32);
+            match stretches.last_mut() {
+                Some((end, before)) if *before == set || sorted(*before) == sorted(set) => {
+                    *end = last;
+                }
+                _ => stretches.push((last, set)),
+            }
+        }
+        let covers = stretches.last().is_some_and(|(last, _)| *last == Token::MAX);
+        assert!(covers, "covering: the ring has an open end");
+        let lists = RefCell::default();
+        Spread { replication: replication.clone(), owners, seats, stretches, lists }
+    }
+
+    /// The replicas of a token that a set has.
+    fn list(&self, placement: &Placement, set: usize, token: Token) -> Rc<[Replica]> {
+        let seats = &self.seats[set];
+        let shard = |seat: &u16| {
+            let shards = placement.seats[usize::from(*seat)].shards;
+            (shards, Sharder::of_node(shards).shard_of(token))
+        };
+        // Shards grow with the place of the token in its section of the ring, on every node; so
+        // their sum tells one combination of them from all others.
+        let sum = seats.iter().map(|seat| u32::from(shard(seat).1)).sum();
+        let mut lists = self.lists.borrow_mut();
+        if let Some(list) = lists.get(&(set as u32, sum)) {
+            return list.clone();
+        }
+        if LISTS_MAX <= lists.len() {
+            lists.clear();
+        }
+        let replica = |seat: &u16| placement.replica(usize::from(*seat), shard(seat).1);
+        let list: Rc<[Replica]> = seats.iter().map(replica).collect();
+        lists.insert((set as u32, sum), list.clone());
+        list
+    }
+}
+
+/// A table with tablets.
+struct Tablets {
+    replicas: Rc<TabletReplicas>,
+    /// The nodes that do not have all shards any more on which they are said to have tablets.
+    dealt_anew: BTreeSet<Uuid>,
+    lists: Vec<OnceCell<Rc<[Replica]>>>,
+}
+
+impl Tablets {
+    fn new(placement: &Placement, replicas: Rc<TabletReplicas>) -> Tablets {
+        let here = |seat: &Seat| Here { host_id: seat.host_id, shards: seat.shards };
+        let gone = placement.seats.iter().filter(|seat| !replicas.fit(here(seat)));
+        let dealt_anew = gone.map(|seat| seat.host_id).collect();
+        let lists = vec![OnceCell::new(); replicas.count()];
+        Tablets { replicas, dealt_anew, lists }
+    }
+
+    /// The replicas of a tablet.
+    fn list(&self, placement: &Placement, tablet: usize) -> Rc<[Replica]> {
+        self.lists[tablet].get_or_init(|| self.make(placement, tablet)).clone()
+    }
+
+    fn make(&self, placement: &Placement, tablet: usize) -> Rc<[Replica]> {
+        let replica = |(host_id, shard): &(Uuid, u16)| {
+            let seat = placement.seat_of(*host_id)?;
+            let Seat { host_id, shards, .. } = placement.seats[seat];
+            let shard = match self.dealt_anew.contains(&host_id) {
+                true => Here { host_id, shards }.dealt(tablet),
+                false => *shard,
+            };
+            Some((placement.seats[seat].distance, placement.replica(seat, shard)))
+        };
+        let mut found: Vec<(u8, Replica)> =
+            self.replicas.of(tablet).iter().filter_map(replica).collect();
+        found.sort_by_key(|(distance, _)| *distance);
+        found.into_iter().map(|(_, replica)| replica).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

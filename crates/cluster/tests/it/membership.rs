@@ -1,0 +1,321 @@
+//! Nodes that find each other over a simulated network: however they start and crash meanwhile they
+//! are one cluster with one schema; who dies is down, and up again when it is back.
+
+use cluster::membership::{self, Phase};
+use cluster::{BootConfig, Cluster, NodeConfig, SchemaChange};
+use messaging::Plain;
+use model::{Type, Uuid};
+use runtime::sim::{NodeId, Options, World};
+use runtime::task::join;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::SyncMode;
+use testkit::config::{boot_config, keyspace, node_config, table};
+
+const PORT: u16 = 7000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How far the start of a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Started {
+    NotYet,
+    Yes,
+    Refused(String),
+}
+
+type Slot = Rc<RefCell<Started>>;
+
+struct Nodes {
+    world: World,
+    nodes: Vec<(NodeId, Slot)>,
+    /// The seeds of each, by number.
+    seeds: Vec<Vec<usize>>,
+    names: Vec<&'static str>,
+}
+
+impl Nodes {
+    fn new(seed: u64, shards: &[u16], seeds: &[usize]) -> Nodes {
+        let mut world = World::new(Options::new(seed));
+        let nodes = shards.iter().map(|shards| (world.add_node(*shards), slot())).collect();
+        let (seeds, names) = (vec![seeds.to_vec(); shards.len()], vec!["test"; shards.len()]);
+        Nodes { world, nodes, seeds, names }
+    }
+
+    fn ip(&self, number: usize) -> IpAddr {
+        self.world.ip(self.nodes[number].0)
+    }
+
+    fn start(&mut self, number: usize) {
+        let ip = self.ip(number);
+        let seeds = self.seeds[number].iter().map(|seed| SocketAddr::new(self.ip(*seed), PORT));
+        let (seeds, name) = (seeds.collect::<Vec<_>>(), self.names[number]);
+        let (node, slot) = &self.nodes[number];
+        slot.replace(Started::NotYet);
+        let slot = slot.clone();
+        self.world.start(*node, move |shard| {
+            let (seeds, slot) = (seeds.clone(), slot.clone());
+            async move {
+                if shard == 0 {
+                    let started = live(ip, seeds, name).await;
+                    slot.replace(started.map_or_else(Started::Refused, |()| Started::Yes));
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+    }
+
+    fn crash(&mut self, number: usize) {
+        let (node, slot) = &self.nodes[number];
+        slot.replace(Started::NotYet);
+        self.world.crash(*node);
+    }
+
+    /// Waits until each of these has started, or was refused.
+    fn wait(&mut self, numbers: &[usize]) {
+        for number in numbers {
+            let slot = self.nodes[*number].1.clone();
+            let ended = || *slot.borrow() != Started::NotYet;
+            assert!(self.world.run_until(ended, 60 * SECOND), "node {number} does not start");
+        }
+    }
+
+    fn started(&self, number: usize) -> Started {
+        self.nodes[number].1.borrow().clone()
+    }
+
+    fn run<F: Future + 'static>(&mut self, number: usize, body: F) -> F::Output
+    where
+        F::Output: 'static,
+    {
+        self.world.block_on(self.nodes[number].0, 0, body)
+    }
+
+    /// What a node shows: the version of the schema, and who is there.
+    fn shown(&mut self, number: usize) -> (Uuid, BTreeSet<Uuid>) {
+        self.run(number, async {
+            let cluster = runtime::local::get::<Cluster>();
+            let there = cluster.topology();
+            (cluster.schema().version, there.present().map(|member| member.host_id).collect())
+        })
+    }
+
+    /// Waits until all show the same, and each the other ones alive.
+    fn agree(&mut self, numbers: &[usize]) -> (Uuid, BTreeSet<Uuid>) {
+        for _ in 0..60 {
+            self.world.run_for(SECOND / 2);
+            let all: Vec<_> = numbers.iter().map(|number| self.shown(*number)).collect();
+            let alive = numbers.iter().all(|number| self.alive(*number) == numbers.len() - 1);
+            if all.windows(2).all(|pair| pair[0] == pair[1]) && alive {
+                return all[0].clone();
+            }
+        }
+        let all: Vec<_> = numbers.iter().map(|number| self.shown(*number)).collect();
+        panic!("nodes {numbers:?} do not agree: {all:?}");
+    }
+
+    /// How many others a node thinks alive, on each of its shards.
+    fn alive(&mut self, number: usize) -> usize {
+        let on_all = self.run(number, async {
+            runtime::on_all_shards(|| async {
+                let lives = runtime::local::get::<Cluster>().lives();
+                lives.values().filter(|life| life.is_alive).count()
+            })
+            .await
+        });
+        assert!(on_all.windows(2).all(|pair| pair[0] == pair[1]), "shards differ: {on_all:?}");
+        on_all[0]
+    }
+
+    /// Makes a table of that name, in a keyspace that is made when it is not there.
+    fn make(&mut self, number: usize, name: String) -> Result<(), String> {
+        self.run(number, make(name))
+    }
+}
+
+fn slot() -> Slot {
+    Rc::new(RefCell::new(Started::NotYet))
+}
+
+async fn make(name: String) -> Result<(), String> {
+    let made = table("ks", &name, Type::Int);
+    let decide = move |schema: &cluster::Schema| {
+        let mut changes = Vec::new();
+        if schema.keyspace("ks").is_none() {
+            changes.push(SchemaChange::CreateKeyspace(keyspace("ks", 2, Some(4))));
+        }
+        if schema.table("ks", &name).is_none() {
+            changes.push(SchemaChange::CreateTable(made.clone()));
+        }
+        Ok::<_, ()>(changes)
+    };
+    let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
+    changed.map(drop).map_err(|error| format!("{error:?}"))
+}
+
+async fn live(ip: IpAddr, seeds: Vec<SocketAddr>, name: &str) -> Result<(), String> {
+    let config = boot_config("/node", SyncMode::Batch);
+    let node = NodeConfig {
+        cluster_name: name.to_owned(),
+        listen_address: ip,
+        broadcast_address: ip,
+        rpc_address: ip,
+        ..node_config(4)
+    };
+    let segment_bytes = config.storage.segment_bytes;
+    cluster::boot(BootConfig { node, ..config }).await.map_err(|error| error.to_string())?;
+    let config = membership::Config {
+        seeds,
+        listen: SocketAddr::new(ip, PORT),
+        ping_timeout: Duration::from_millis(600),
+        down_after: 20 * SECOND,
+        command_time: 20 * SECOND,
+        segment_bytes,
+        policy: Arc::new(|| Rc::new(Plain)),
+        verbs: Arc::new(|_| ()),
+    };
+    membership::start(config).await?;
+    membership::enter(Phase::Serving).await;
+    Ok(())
+}
+
+fn rounds() -> u64 {
+    let rounds = std::env::var("NEREID_SIM_ROUNDS").ok();
+    rounds.and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn nodes_that_start_as_they_like_are_one_cluster() {
+    for seed in 0..rounds() {
+        let mut draw = stdx::prng::Prng::from_seed(seed);
+        let count = draw.between(1, 5) as usize;
+        let shards: Vec<u16> = (0..count).map(|_| draw.between(1, 3) as u16).collect();
+        let seeds: Vec<usize> = match draw.below(2) {
+            0 => (0..count).collect(),
+            _ => vec![draw.below(count as u64) as usize],
+        };
+        let mut nodes = Nodes::new(seed, &shards, &seeds);
+        let all: Vec<usize> = (0..count).collect();
+        for number in &all {
+            nodes.start(*number);
+            nodes.world.run_for(Duration::from_millis(draw.below(400)));
+        }
+        // One crashes, maybe while it looks for the others, or is let in.
+        let victim = draw.below(count as u64) as usize;
+        nodes.world.run_for(Duration::from_millis(draw.below(600)));
+        nodes.crash(victim);
+        nodes.world.run_for(Duration::from_millis(draw.below(3000)));
+        nodes.start(victim);
+        nodes.wait(&all);
+        for number in &all {
+            assert_eq!(nodes.started(*number), Started::Yes, "seed {seed}: node {number}");
+        }
+        let (_, there) = nodes.agree(&all);
+        assert_eq!(there.len(), count, "seed {seed}");
+        // All change the schema, two of them at once.
+        for number in &all {
+            let name = format!("t{number}");
+            assert_eq!(nodes.make(*number, name), Ok(()), "seed {seed}: node {number}");
+        }
+        let both = nodes.run(victim, async {
+            join(make("one".to_owned()), make("two".to_owned())).await
+        });
+        assert_eq!(both, (Ok(()), Ok(())), "seed {seed}");
+        nodes.agree(&all);
+        let tables = nodes.run(0, async {
+            let schema = runtime::local::get::<Cluster>().schema();
+            schema.keyspace("ks").expect("the keyspace").tables.len()
+        });
+        assert_eq!(tables, count + 2, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_dies_is_down_until_it_is_back() {
+    let mut nodes = Nodes::new(7, &[1, 2, 1], &[0, 1, 2]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    nodes.agree(&all);
+    assert_eq!(nodes.make(1, "before".to_owned()), Ok(()));
+    nodes.agree(&all);
+    for victim in all {
+        nodes.crash(victim);
+        let others: Vec<usize> = all.into_iter().filter(|number| *number != victim).collect();
+        // Whoever led: the others go on.
+        assert_eq!(nodes.make(others[0], format!("without{victim}")), Ok(()));
+        nodes.world.run_for(25 * SECOND);
+        others.iter().for_each(|number| assert_eq!(nodes.alive(*number), 1));
+        nodes.start(victim);
+        nodes.wait(&[victim]);
+        nodes.agree(&all);
+    }
+    // A pause that is shorter than what makes a node dead is none.
+    for other in [1, 2] {
+        let (a, b) = (nodes.nodes[0].0, nodes.nodes[other].0);
+        nodes.world.set_cut(a, b, true);
+        nodes.world.set_cut(b, a, true);
+    }
+    nodes.world.run_for(12 * SECOND);
+    all.iter().for_each(|number| assert_eq!(nodes.alive(*number), 2));
+    nodes.world.run_for(12 * SECOND);
+    assert_eq!(all.map(|number| nodes.alive(number)), [0, 1, 1]);
+    // Who is cut off changes nothing, and says so; the others do.
+    let refused = nodes.make(0, "alone".to_owned()).expect_err("no majority");
+    assert!(refused.contains("Failed"), "{refused}");
+    assert_eq!(nodes.make(1, "together".to_owned()), Ok(()));
+    for other in [1, 2] {
+        let (a, b) = (nodes.nodes[0].0, nodes.nodes[other].0);
+        nodes.world.set_cut(a, b, false);
+        nodes.world.set_cut(b, a, false);
+    }
+    nodes.agree(&all);
+}
+
+#[test]
+fn who_goes_says_so() {
+    let mut nodes = Nodes::new(9, &[2, 1, 1], &[0]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    nodes.agree(&all);
+    nodes.run(2, membership::stop());
+    nodes.world.run_for(SECOND);
+    assert_eq!([0, 1].map(|number| nodes.alive(number)), [1, 1]);
+    assert_eq!(nodes.make(0, "t".to_owned()), Ok(()));
+}
+
+#[test]
+fn strangers_are_told_why_they_are_refused() {
+    let mut nodes = Nodes::new(11, &[1, 1, 1, 1], &[0]);
+    nodes.names[1] = "other";
+    nodes.seeds[3] = vec![3];
+    nodes.start(0);
+    nodes.start(3);
+    nodes.wait(&[0, 3]);
+    // Of a cluster with another name.
+    nodes.start(1);
+    nodes.wait(&[1]);
+    let refused = |nodes: &Nodes, number: usize, parts: &[&str]| {
+        let Started::Refused(why) = nodes.started(number) else { panic!("{number} was let in") };
+        parts.iter().for_each(|part| assert!(why.contains(part), "{why}"));
+    };
+    let at = nodes.ip(0).to_string();
+    refused(&nodes, 1, &[&at, "cluster", "other"]);
+    // It comes too late: there are data.
+    assert_eq!(nodes.make(0, "t".to_owned()), Ok(()));
+    nodes.start(2);
+    nodes.wait(&[2]);
+    refused(&nodes, 2, &[&at, "keyspace, ks", "not supported yet"]);
+    // It belongs to a cluster of its own already, and stays there whatever it is told.
+    nodes.crash(3);
+    nodes.seeds[3] = vec![0];
+    nodes.start(3);
+    nodes.wait(&[3]);
+    assert_eq!(nodes.started(3), Started::Yes);
+    assert_eq!(nodes.shown(3).1.len(), 1);
+    assert_eq!(nodes.shown(0).1.len(), 1);
+}
