@@ -7,7 +7,7 @@
 //!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
 use model::{TabletMap, Token};
-use mutation::page::{Page, Partitions, ReadCommand, Resume, RingBound};
+use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound};
 use std::cmp::Ordering;
 
 /// Prepares a command to be cut into parts: where it resumes, its range starts.
@@ -143,6 +143,17 @@ pub fn append(answer: &mut Page, mut page: Page) {
     answer.tombstones_seen += page.tombstones_seen;
     answer.opened.0 += page.opened.0;
     answer.resume = page.resume;
+}
+
+/// Where an answer that has reached a limit with its last partition goes on; `None`: it has not.
+pub(crate) fn full_at(command: &ReadCommand, answer: &Page) -> Option<Resume> {
+    let is_full = command.row_limit <= answer.row_count
+        || command.partition_limit <= answer.partition_count
+        || command.bytes_max <= answer.bytes.len();
+    debug_assert!(command.shape == mutation::RowShape::Whole, "forward: a range in pieces");
+    let partitions = PageView::trusted(&answer.bytes, command.layout()).partitions();
+    let last = partitions.last().filter(|_| is_full)?;
+    Some(Resume { key: last.key().to_vec(), after: None, rows_in_partition: 0 })
 }
 
 /// The order of bounds on the ring.

@@ -21,16 +21,16 @@
 pub mod answer;
 pub mod command;
 
-/// The verbs.
+/// The verbs: 101 to 199. Those of membership and group 0 stand before them.
 pub mod verb {
     use messaging::Verb;
 
-    pub const MUTATION: Verb = Verb::new(1, "MUTATION");
-    pub const READ_DATA: Verb = Verb::new(3, "READ_DATA");
-    pub const READ_MUTATION_DATA: Verb = Verb::new(4, "READ_MUTATION_DATA");
-    pub const READ_DIGEST: Verb = Verb::new(5, "READ_DIGEST");
-    pub const TRUNCATE: Verb = Verb::new(12, "TRUNCATE");
-    pub const COUNTER_MUTATION: Verb = Verb::new(23, "COUNTER_MUTATION");
+    pub const MUTATION: Verb = Verb::new(101, "MUTATION");
+    pub const READ_DATA: Verb = Verb::new(103, "READ_DATA");
+    pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
+    pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
+    pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");
+    pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
 }
 
 pub use answer::{Refusal, RefusalKind};

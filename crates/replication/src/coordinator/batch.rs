@@ -8,8 +8,8 @@
 
 use crate::batchlog::{self, Logged};
 use crate::coordinator::{BatchEntry, Coordinator, nodes, own_coordinator, own_storage};
-use crate::error::{WriteError, write_failed};
-use crate::options::{BatchKind, Consistency, WriteKind};
+use crate::error::WriteError;
+use crate::options::{BatchKind, Consistency};
 use crate::range;
 use cluster::TableEntry;
 use model::{Token, Uuid};
@@ -193,11 +193,7 @@ pub(crate) fn retry_later(
             runtime::time::sleep(RETRY_PERIOD).await;
             let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
             coordinator.traffic.batch_retries.add(1);
-            let finished = match coordinator.background().is_some() {
-                true => nodes::retry(&coordinator, mutations.clone()).await,
-                false => finish(&coordinator, mutations.clone()).await.map_err(failed),
-            };
-            match finished {
+            match nodes::retry(&coordinator, mutations.clone()).await {
                 Ok(()) => {
                     let retrying = coordinator.retrying.get();
                     assert!((1..=RETRYING_MAX).contains(&retrying), "{retrying} batches retried");
@@ -225,18 +221,20 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
     let mut finished = 0;
     for (logged, data) in remembered(coordinator, &table).await? {
         match batchlog::mutations(&data) {
-            Ok(mutations) if coordinator.background().is_some() => {
-                // Of nodes that are not there yet, maybe.
-                if let Err(error) = nodes::retry(coordinator, mutations.clone()).await {
-                    tracing::warn!(
-                        target: "batchlog", id = %logged.id, %error,
-                        "batch is not replayed, will be retried"
-                    );
-                    retry_later(coordinator, logged, mutations);
-                    continue;
+            Ok(mutations) => {
+                let is_spread = nodes::is_spread(coordinator, &mutations);
+                match nodes::retry(coordinator, mutations.clone()).await {
+                    Ok(()) => {}
+                    // Its nodes are not there yet, as a rule.
+                    Err(error) if is_spread => {
+                        let id = logged.id;
+                        tracing::info!(target: "batchlog", %id, %error, "batch is replayed later");
+                        retry_later(coordinator, logged, mutations);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
-            Ok(mutations) => finish(coordinator, mutations).await.map_err(failed)?,
             Err(damaged) => {
                 tracing::warn!(
                     target: "batchlog", id = %logged.id, %damaged,
@@ -249,29 +247,6 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
         finished += 1;
     }
     Ok(finished)
-}
-
-/// Applies the mutations of a batch whose tables are still there.
-async fn finish(
-    coordinator: &Coordinator,
-    mutations: Vec<FrozenMutation>,
-) -> Result<(), storage::WriteError> {
-    let schema = coordinator.cluster.schema();
-    let remembered = mutations.len();
-    let mut groups = Groups::new();
-    for mutation in mutations {
-        let view = mutation.view().map_err(storage::WriteError::Damaged)?;
-        let Some(table) = schema.table_by_id(view.table()) else { continue };
-        let shard = table.tablets.shard_of(Token::of(view.key()));
-        groups.entry(shard).or_default().push(mutation);
-    }
-    let grouped: usize = groups.values().map(Vec::len).sum();
-    assert!(grouped <= remembered, "complete: {grouped} mutations of {remembered}");
-    apply(coordinator, groups).await
-}
-
-fn failed(error: storage::WriteError) -> WriteError {
-    write_failed(error, Consistency::One, WriteKind::Batch, 1)
 }
 
 /// All batches in the batchlog: what is needed to remove them, and their blobs.

@@ -27,7 +27,7 @@ use runtime::Erased;
 use runtime::sync::{Sender, channel};
 use runtime::task::{Scope, join_all};
 use runtime::time::{Mark, timeout};
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -93,8 +93,7 @@ pub struct Coordinator {
     pub(crate) requests: rate::Counts,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
-    /// The other nodes, once there are some.
-    nodes: OnceCell<nodes::Nodes>,
+    nodes: nodes::Nodes,
 }
 
 impl Coordinator {
@@ -124,7 +123,7 @@ impl Coordinator {
                     expired: row_ttl::Counters::default(),
                     requests: rate::Counts::default(),
                     traffic: Traffic::of_shard(),
-                    nodes: OnceCell::new(),
+                    nodes: nodes::Nodes::default(),
                 }));
             };
             runtime::on_all_shards(set).await;
@@ -203,7 +202,7 @@ impl Coordinator {
         }
         let begun = self.begin_write(options, entries.len());
         let (began, others) = (begun.began, tables_beside(&first, &entries));
-        if self.nodes.get().is_some() {
+        if entries.iter().any(|entry| self.is_spread(&entry.table)) {
             let written = Box::pin(nodes::write_batch(self, kind, entries, options)).await;
             others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
             return self.end_spread(&first, options, begun, written);

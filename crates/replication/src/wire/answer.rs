@@ -33,16 +33,19 @@ pub enum RefusalKind {
     Unavailable,
     /// The table is not known there, or not as it is here.
     UnknownTable,
+    /// It was not asked: there is no way to it.
+    Unreached,
 }
 
 impl RefusalKind {
-    const ALL: [RefusalKind; 6] = [
+    const ALL: [RefusalKind; 7] = [
         RefusalKind::Failed,
         RefusalKind::Overloaded,
         RefusalKind::Refused,
         RefusalKind::TimedOut,
         RefusalKind::Unavailable,
         RefusalKind::UnknownTable,
+        RefusalKind::Unreached,
     ];
 }
 

@@ -83,7 +83,7 @@ prop_compose! {
 }
 
 fn any_refusal() -> impl Strategy<Value = Refusal> {
-    (0u8..6, any::<[u32; 3]>(), ".{0,20}").prop_map(|(code, [received, required, failures], text)| {
+    (0u8..7, any::<[u32; 3]>(), ".{0,20}").prop_map(|(code, [received, required, failures], text)| {
         let kind = Refusal::decode(&[&[code][..], &[0; 12]].concat()).expect("a refusal").kind;
         Refusal { kind, received, required, failures, text }
     })

@@ -131,6 +131,15 @@ async fn write_remembered(parts: Parts, options: WriteOptions) -> Result<(), Wri
     written
 }
 
+/// Whether a part of a batch is on several nodes.
+pub(crate) fn is_spread(coordinator: &Coordinator, mutations: &[FrozenMutation]) -> bool {
+    let schema = coordinator.cluster.schema();
+    mutations.iter().any(|mutation| {
+        let table = mutation.view().ok().and_then(|view| schema.table_by_id(view.table()));
+        table.is_some_and(|table| coordinator.is_spread(table))
+    })
+}
+
 /// Writes the mutations of a batch that is left, where their tables are still there.
 pub(crate) async fn retry(
     coordinator: &Coordinator,

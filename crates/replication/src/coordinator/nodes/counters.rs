@@ -116,7 +116,7 @@ fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError {
         RefusalKind::TimedOut => WriteError::Timeout { consistency, received, required, kind },
         RefusalKind::Refused => WriteError::Refused(text),
         RefusalKind::Overloaded => WriteError::Overloaded(text),
-        RefusalKind::Failed | RefusalKind::UnknownTable => {
+        RefusalKind::Failed | RefusalKind::UnknownTable | RefusalKind::Unreached => {
             let reason = text;
             WriteError::Failure { consistency, received, required, failures, kind, reason }
         }

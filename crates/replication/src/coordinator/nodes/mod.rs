@@ -25,7 +25,7 @@ mod ring;
 mod truncate;
 mod write;
 
-pub(crate) use batches::{retry, write_batch};
+pub(crate) use batches::{is_spread, retry, write_batch};
 pub(crate) use counters::refusal_of;
 pub(crate) use peers::{Cause, left, refused};
 pub use write::Background;
@@ -38,16 +38,18 @@ use crate::plan::nodes::{Candidate, Factors};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// What cannot be done yet.
 pub(crate) const NO_LWT: &str =
     "lightweight transactions over several nodes are not supported yet";
 
-/// What a coordinator knows of the other nodes.
+/// What a coordinator keeps for reads and writes on several nodes.
+#[derive(Default)]
 pub(crate) struct Nodes {
-    places: Rc<dyn Places>,
+    /// In place of what the cluster knows.
+    places: OnceCell<Rc<dyn Places>>,
     background: Background,
     planted: Cell<Option<Planted>>,
 }
@@ -69,34 +71,44 @@ pub enum Planted {
 }
 
 impl Coordinator {
-    /// From now on this shard's requests go to where `places` says that replicas are. Once on each
-    /// shard, before its first request.
+    /// From now on this shard's requests go to where `places` says that replicas are, and not to
+    /// where the cluster does: for tests without one. Once on each shard, before its first request.
+    #[doc(hidden)]
     pub fn join(&self, places: Rc<dyn Places>) {
-        let (background, planted) = (Background::default(), Cell::new(None));
-        let nodes = Nodes { places, background, planted };
-        let joined = self.nodes.set(nodes);
+        let joined = self.nodes.places.set(places);
         assert!(joined.is_ok(), "acknowledged-at-level: a shard joins once");
     }
 
     /// Plants a mistake.
     #[doc(hidden)]
     pub fn plant(&self, planted: Planted) {
-        self.nodes().planted.set(Some(planted));
+        self.nodes.planted.set(Some(planted));
     }
 
     fn is_planted(&self, planted: Planted) -> bool {
-        self.nodes().planted.get() == Some(planted)
+        self.nodes.planted.get() == Some(planted)
     }
 
-    /// What goes on after its answer; `None`: this node is alone.
-    pub fn background(&self) -> Option<&Background> {
-        self.nodes.get().map(|nodes| &nodes.background)
+    /// What of this shard's writes goes on after the answer, and what replicas lacked.
+    pub fn background(&self) -> &Background {
+        &self.nodes.background
+    }
+
+    fn places(&self) -> &dyn Places {
+        match self.nodes.places.get() {
+            None => &*self.cluster,
+            Some(places) => &**places,
+        }
     }
 
     /// The replicas of a token, if they are on several nodes.
     #[inline]
     pub(crate) fn replicas(&self, table: &TableEntry, token: Token) -> Option<Rc<[Replica]>> {
-        match self.nodes.get()?.places.replicas(table, token) {
+        let found = match self.nodes.places.get() {
+            None => self.cluster.replicas(table, token),
+            Some(places) => places.replicas(table, token),
+        };
+        match found {
             Replicas::Here => None,
             Replicas::Nodes(replicas) => Some(replicas),
         }
@@ -105,16 +117,12 @@ impl Coordinator {
     /// Whether a table has its replicas on several nodes.
     #[inline]
     pub(crate) fn is_spread(&self, table: &TableEntry) -> bool {
-        self.nodes.get().is_some() && self.replicas(table, Token(0)).is_some()
-    }
-
-    fn nodes(&self) -> &Nodes {
-        self.nodes.get().expect("acknowledged-at-level: who has replicas has joined")
+        self.replicas(table, Token(0)).is_some()
     }
 
     /// The replicas as plans see them.
     fn candidates(&self, replicas: &[Replica]) -> Vec<Candidate> {
-        let places = &self.nodes().places;
+        let places = self.places();
         let candidate = |replica: &Replica| Candidate {
             dc: replica.dc,
             is_local_dc: replica.is_local_dc,
@@ -125,7 +133,7 @@ impl Coordinator {
 
     /// How many copies a table wants.
     fn factors(&self, copies: &Replication, replicas: &[Replica], level: Consistency) -> Factors {
-        let places = &self.nodes().places;
+        let places = self.places();
         let local = copies.in_data_center(&self.cluster.node().data_center);
         let each = match (copies, level) {
             (Replication::PerDataCenter(factors), Consistency::EachQuorum) => {

@@ -191,6 +191,7 @@ pub(super) async fn call(
                 CallError::OutcomeUnknown(Lost::TooLate)
                 | CallError::NeverSent(NotSent::TooLate) => RefusalKind::TimedOut,
                 CallError::NeverSent(NotSent::Crowded) => RefusalKind::Overloaded,
+                error if error.is_nothing_done() => RefusalKind::Unreached,
                 _ => RefusalKind::Failed,
             };
             Err(Refusal::new(kind, format!("node {}: {error}", target.host)))

@@ -153,7 +153,7 @@ impl Coordinator {
             false => pair[0] == pair[1],
         };
         if !digests.windows(2).all(is_equal) {
-            let background = &self.nodes().background;
+            let background = &self.nodes.background;
             background.differing.set(background.differing.get() + 1);
             let who: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
             let again = plan.again(&who, &copies.candidates);

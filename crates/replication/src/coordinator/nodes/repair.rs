@@ -72,7 +72,7 @@ impl Coordinator {
         assert!(who.len() == repairs.len(), "shown-is-there: repairs of other replicas");
         let mut tally = plan.tally;
         let mut flock = Flock::new();
-        let background = &self.nodes().background;
+        let background = &self.nodes.background;
         for (index, repair) in who.iter().zip(repairs) {
             if repair.is_empty() {
                 tally.acknowledge(&copies.candidates[*index]);

@@ -22,7 +22,7 @@ impl Coordinator {
         let mut answer = Page::default();
         let (mut at, mut behind) = (start.token, None);
         loop {
-            let (replicas, last) = self.nodes().places.stretch(reading.table, at);
+            let (replicas, last) = self.places().stretch(reading.table, at);
             assert!(at <= last, "ring-order: a stretch from {at:?} to {last:?}");
             let Replicas::Nodes(replicas) = replicas else {
                 let text = "the table was moved while it was read";
@@ -32,7 +32,11 @@ impl Coordinator {
                 let page = self.read_stretch(reading, replicas, &part).await?;
                 range::append(&mut answer, page);
             }
-            if answer.resume.is_some() || end.token <= last || last.0 == i64::MAX {
+            let is_last = end.token <= last || last.0 == i64::MAX;
+            if !is_last && answer.resume.is_none() {
+                answer.resume = range::full_at(&command, &answer);
+            }
+            if is_last || answer.resume.is_some() {
                 range::check_page(&command, &answer);
                 return Ok(answer);
             }

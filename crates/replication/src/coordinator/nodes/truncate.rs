@@ -7,12 +7,15 @@ use super::peers::{call, left};
 use super::{Coordinator, host};
 use crate::error::WriteError;
 use crate::options::{Consistency, WriteKind};
-use crate::wire::verb;
+use crate::wire::{RefusalKind, verb};
 use messaging::{Payload, Target, ToShard};
 use model::{TableId, Uuid};
 use runtime::task::{join, join_all};
-use runtime::time::Instant;
+use runtime::time::{Instant, sleep};
 use std::time::Duration;
+
+/// Between two attempts to reach a node.
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl Coordinator {
     /// Removes all rows of a table on all nodes.
@@ -22,7 +25,7 @@ impl Coordinator {
         patience: Duration,
     ) -> Result<(), WriteError> {
         let until = Instant::now() + patience;
-        let places = &self.nodes().places;
+        let places = self.places();
         let others = places.others();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
         let required = others.len() as u32 + 1;
@@ -45,11 +48,18 @@ impl Coordinator {
     }
 }
 
+/// Asks a node, until it was reached or the time is over.
 async fn truncate_on(node: Uuid, table: TableId, until: Instant) -> Result<(), String> {
-    let payload = Payload::from(&table.as_bytes()[..]);
     let target = Target::statements(host(node), ToShard::At(0));
-    match call(target, verb::TRUNCATE, payload, left(until)).await {
-        Ok(_) => Ok(()),
-        Err(refusal) => Err(format!("node {node}: {}", refusal.text)),
+    loop {
+        let payload = Payload::from(&table.as_bytes()[..]);
+        let refusal = match call(target, verb::TRUNCATE, payload, left(until)).await {
+            Ok(_) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        if refusal.kind != RefusalKind::Unreached || left(until) <= PAUSE {
+            return Err(refusal.text);
+        }
+        sleep(PAUSE).await;
     }
 }

@@ -149,7 +149,7 @@ fn note_missed(pending: &Pending) {
         return;
     }
     let Ok(coordinator) = own_coordinator() else { return };
-    let Some(background) = coordinator.background() else { return };
+    let background = coordinator.background();
     background.missed.set(background.missed.get() + missed.len() as u64);
 }
 
@@ -237,7 +237,7 @@ impl Coordinator {
             });
         }
         if 0 < pending.outstanding.get() {
-            match self.nodes().background.enter(pending.told.size_bytes()) {
+            match self.nodes.background.enter(pending.told.size_bytes()) {
                 Some(goes_on) => drop(pending.goes_on.replace(Some(goes_on))),
                 None => {
                     let all = pending.until(|pending| pending.outstanding.get() == 0);

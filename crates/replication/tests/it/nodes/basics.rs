@@ -28,7 +28,7 @@ fn what_one_node_writes_all_of_them_read() {
                 }
             }
             assert_eq!(get(30, QUORUM).await, Ok(None));
-            assert_eq!(coordinator().background().expect("it has joined").missed(), 0);
+            assert_eq!(coordinator().background().missed(), 0);
         });
     }
     // Another shard coordinates as well, of keys that others own.
@@ -112,7 +112,7 @@ fn what_a_node_has_missed_a_read_brings() {
         for pk in 0..10 {
             put(pk, 2, 2, QUORUM).await.expect("a write");
         }
-        assert_eq!(coordinator().background().expect("it has joined").missed(), 10);
+        assert_eq!(coordinator().background().missed(), 10);
     });
     nodes.start(2);
     nodes.run(2, async {
@@ -121,10 +121,31 @@ fn what_a_node_has_missed_a_read_brings() {
             assert_eq!(get(pk, QUORUM).await, Ok(Some(2)));
             assert_eq!(get(pk, ONE).await, Ok(Some(2)), "the read has brought it");
         }
-        let background = coordinator();
-        let background = background.background().expect("it has joined");
+        let coordinator = coordinator();
+        let background = coordinator.background();
         assert_eq!((background.differing(), background.repairs()), (10, 10));
     });
+}
+
+/// A write that one replica has, and nobody acknowledged: once a read has shown it, all others do.
+#[test]
+fn what_a_read_has_shown_stays() {
+    for planted in [None, Some(Planted::KeepsRepairs)] {
+        let mut nodes = Nodes::with(13, &[(1, 0), (1, 0), (1, 0)], 3, planted);
+        let expect_only = |nodes: &Nodes, alive: [bool; 3]| {
+            for (flag, alive) in nodes.known.alive.iter().zip(alive) {
+                flag.store(alive, std::sync::atomic::Ordering::Relaxed);
+            }
+        };
+        nodes.run(0, async { put(1, 1, 1, ALL).await.expect("a write") });
+        expect_only(&nodes, [true, false, false]);
+        nodes.run(0, async { put(1, 2, 2, ONE).await.expect("a write") });
+        expect_only(&nodes, [true, true, false]);
+        nodes.run(1, async { assert_eq!(get(1, QUORUM).await, Ok(Some(2))) });
+        expect_only(&nodes, [false, true, true]);
+        let expected = if planted.is_none() { 2 } else { 1 };
+        nodes.run(2, async move { assert_eq!(get(1, QUORUM).await, Ok(Some(expected))) });
+    }
 }
 
 #[test]

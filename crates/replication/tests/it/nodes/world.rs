@@ -202,12 +202,13 @@ async fn live(me: usize, known: Arc<Known>, planted: Option<Planted>, tablets: O
     cluster::boot(config).await.expect("a start");
     Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
     let copies = known.copies;
+    let centers = known.centers.iter().max().copied().unwrap_or(0) + 1;
     change(move |schema| {
         if schema.keyspace("ks").is_some() {
             return Vec::new();
         }
         let tables = ["t", "c", "r"].map(|name| SchemaChange::CreateTable(table(name)));
-        let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, tablets))];
+        let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
         changes.extend(tables);
         changes
     })
@@ -237,8 +238,16 @@ async fn live(me: usize, known: Arc<Known>, planted: Option<Planted>, tablets: O
     runtime::on_all_shards(join).await;
 }
 
-fn keyspace(copies: u32, tablets: Option<u32>) -> Keyspace {
-    testkit::config::keyspace("ks", copies, tablets)
+/// With as many copies in each of several data centres.
+fn keyspace(copies: u32, centers: u16, tablets: Option<u32>) -> Keyspace {
+    let mut keyspace = testkit::config::keyspace("ks", copies, tablets);
+    if 1 < centers {
+        let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
+        let each = (copies / u32::from(centers)).to_string();
+        let factors = (0..centers).map(|center| (center_name(center), each.clone()));
+        keyspace.replication = std::iter::once(class).chain(factors).collect();
+    }
+    keyspace
 }
 
 /// `t (pk int PRIMARY KEY, v int)`, `c (pk int PRIMARY KEY, v counter)`,
