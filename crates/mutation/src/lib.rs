@@ -26,7 +26,7 @@ pub use compact::{CompactionFilter, Outside, PurgeCounts, QueryCompactor, RowSte
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder, drop_times, newer_than_drops};
 pub use page::{
-    ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece, RowPieces,
+    ColumnForm, LIVENESS, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece, RowPieces,
     RowShape, SendRange,
 };
 pub use range::{

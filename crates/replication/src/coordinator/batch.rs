@@ -7,9 +7,9 @@
 //!    and not before what was applied is durable.
 
 use crate::batchlog::{self, Logged};
-use crate::coordinator::{BatchEntry, Coordinator, own_coordinator, own_storage};
-use crate::error::{WriteError, write_failed};
-use crate::options::{BatchKind, Consistency, WriteKind};
+use crate::coordinator::{BatchEntry, Coordinator, nodes, own_coordinator, own_storage};
+use crate::error::WriteError;
+use crate::options::{BatchKind, Consistency};
 use crate::range;
 use cluster::TableEntry;
 use model::{Token, Uuid};
@@ -55,13 +55,8 @@ pub(crate) async fn write(
 async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
     assert!(1 < groups.len(), "complete: one shard writes its part as one");
     let coordinator = own_coordinator()?;
-    let table = batchlog::table(&coordinator.cluster.schema());
-    let id = cluster::uuids::random_uuid();
-    let logged = Logged { id, written_at: runtime::time::wall_micros() };
     let all: Vec<FrozenMutation> = groups.values().flatten().cloned().collect();
-    let row = logged.row(&table.schema, &all);
-    coordinator.apply(owner_of(&table, id), row).await?;
-    coordinator.traffic.logged_batches.add(1);
+    let logged = remember(&coordinator, &all).await?;
     let applied = apply(&coordinator, groups).await;
     match applied {
         Ok(()) => forget(&coordinator, logged),
@@ -70,8 +65,25 @@ async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
     applied
 }
 
+/// Writes a batch to the batchlog.
+pub(crate) async fn remember(
+    coordinator: &Coordinator,
+    mutations: &[FrozenMutation],
+) -> Result<Logged, storage::WriteError> {
+    let table = batchlog::table(&coordinator.cluster.schema());
+    let id = cluster::uuids::random_uuid();
+    let logged = Logged { id, written_at: runtime::time::wall_micros() };
+    let row = logged.row(&table.schema, mutations);
+    coordinator.apply(owner_of(&table, id), row).await?;
+    coordinator.traffic.logged_batches.add(1);
+    Ok(logged)
+}
+
 /// Applies every group on its shard at once; the first error is returned when all have ended.
-async fn apply(coordinator: &Coordinator, groups: Groups) -> Result<(), storage::WriteError> {
+pub(crate) async fn apply(
+    coordinator: &Coordinator,
+    groups: Groups,
+) -> Result<(), storage::WriteError> {
     let applied =
         groups.into_iter().map(|(shard, mutations)| apply_on(coordinator, shard, mutations));
     join_all(applied).await.into_iter().collect()
@@ -113,7 +125,7 @@ pub(crate) struct Applied {
 }
 
 /// Schedules the removal of a batch's row, for when all of the batch is durable.
-fn forget(coordinator: &Coordinator, logged: Logged) {
+pub(crate) fn forget(coordinator: &Coordinator, logged: Logged) {
     let due = Instant::now() + coordinator.config.batch_memory;
     if coordinator.applied.try_send(Applied { logged, due }).is_err() {
         stdx::probe!("a batch is remembered until the next start");
@@ -162,7 +174,11 @@ async fn remove(batches: &[Logged]) {
 }
 
 /// Retries a batch that was applied in part until it succeeds.
-fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenMutation>) {
+pub(crate) fn retry_later(
+    coordinator: &Coordinator,
+    logged: Logged,
+    mutations: Vec<FrozenMutation>,
+) {
     let retrying = coordinator.retrying.get();
     if RETRYING_MAX <= retrying {
         tracing::warn!(
@@ -177,7 +193,7 @@ fn retry_later(coordinator: &Coordinator, logged: Logged, mutations: Vec<FrozenM
             runtime::time::sleep(RETRY_PERIOD).await;
             let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
             coordinator.traffic.batch_retries.add(1);
-            match finish(&coordinator, mutations.clone()).await {
+            match nodes::retry(&coordinator, mutations.clone()).await {
                 Ok(()) => {
                     let retrying = coordinator.retrying.get();
                     assert!((1..=RETRYING_MAX).contains(&retrying), "{retrying} batches retried");
@@ -205,7 +221,20 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
     let mut finished = 0;
     for (logged, data) in remembered(coordinator, &table).await? {
         match batchlog::mutations(&data) {
-            Ok(mutations) => finish(coordinator, mutations).await.map_err(failed)?,
+            Ok(mutations) => {
+                let is_spread = nodes::is_spread(coordinator, &mutations);
+                match nodes::retry(coordinator, mutations.clone()).await {
+                    Ok(()) => {}
+                    // Its nodes are not there yet, as a rule.
+                    Err(error) if is_spread => {
+                        let id = logged.id;
+                        tracing::info!(target: "batchlog", %id, %error, "batch is replayed later");
+                        retry_later(coordinator, logged, mutations);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             Err(damaged) => {
                 tracing::warn!(
                     target: "batchlog", id = %logged.id, %damaged,
@@ -218,29 +247,6 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
         finished += 1;
     }
     Ok(finished)
-}
-
-/// Applies the mutations of a batch whose tables are still there.
-async fn finish(
-    coordinator: &Coordinator,
-    mutations: Vec<FrozenMutation>,
-) -> Result<(), storage::WriteError> {
-    let schema = coordinator.cluster.schema();
-    let remembered = mutations.len();
-    let mut groups = Groups::new();
-    for mutation in mutations {
-        let view = mutation.view().map_err(storage::WriteError::Damaged)?;
-        let Some(table) = schema.table_by_id(view.table()) else { continue };
-        let shard = table.tablets.shard_of(Token::of(view.key()));
-        groups.entry(shard).or_default().push(mutation);
-    }
-    let grouped: usize = groups.values().map(Vec::len).sum();
-    assert!(grouped <= remembered, "complete: {grouped} mutations of {remembered}");
-    apply(coordinator, groups).await
-}
-
-fn failed(error: storage::WriteError) -> WriteError {
-    write_failed(error, Consistency::One, WriteKind::Batch, 1)
 }
 
 /// All batches in the batchlog: what is needed to remove them, and their blobs.

@@ -1,0 +1,5 @@
+//! Several simulated nodes that keep copies of each other's tables.
+
+mod basics;
+mod faults;
+mod world;
