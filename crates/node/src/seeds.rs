@@ -30,7 +30,7 @@ pub(crate) fn membership(
         command_time: millis("group0_raft_op_timeout_in_ms"),
         segment_bytes,
         policy: Arc::new(|| Rc::new(Plain)),
-        verbs: Arc::new(|_| ()),
+        verbs: Arc::new(replication::serve),
     })
 }
 
