@@ -25,6 +25,8 @@ pub struct Life {
     pub schema: Uuid,
     /// Bytes of SSTables, as it said last.
     pub load_bytes: u64,
+    /// How often it was seen to start anew.
+    pub starts: u32,
 }
 
 /// The lives of the other nodes, by host id. Who is not in it was not heard of yet.

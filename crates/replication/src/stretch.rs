@@ -157,8 +157,7 @@ impl<'s> Gatherer<'s> {
         let mut builder = MutationBuilder::new(self.schema, &key.key);
         builder.delete_partition(tombstone);
         let ranges = RangeAssembler::new(self.command.direction());
-        self.open =
-            Some(Open { key, builder, ranges, tombstone, static_live: false, rows: 0 });
+        self.open = Some(Open { key, builder, ranges, tombstone, static_live: false, rows: 0 });
     }
 
     fn static_row(&mut self, blob: &[u8]) {
@@ -171,8 +170,7 @@ impl<'s> Gatherer<'s> {
     fn row(&mut self, key: Bytes, blob: &[u8]) -> Step {
         let Some(open) = &mut self.open else { return Step::Continue };
         let shadow = open.tombstone.merge(open.ranges.current());
-        let is_live =
-            row::is_live(self.schema, RowView::trusted(blob), shadow, self.command.now);
+        let is_live = row::is_live(self.schema, RowView::trusted(blob), shadow, self.command.now);
         open.builder.row(&key, blob);
         open.rows += u64::from(is_live);
         self.rows += u64::from(is_live);
@@ -194,9 +192,8 @@ impl<'s> Gatherer<'s> {
         }
         // Where the command resumes nothing was read yet.
         let resume = self.command.resume.as_ref().and_then(|resume| resume.after.as_ref());
-        let advanced = resume.is_none_or(|(prefix, weight)| {
-            (&prefix[..], *weight) != position.as_parts()
-        });
+        let advanced =
+            resume.is_none_or(|(prefix, weight)| (&prefix[..], *weight) != position.as_parts());
         let may_end = advanced && position.weight != 0 && !position.prefix.is_empty();
         match may_end && self.is_large() {
             true => self.cut(position),

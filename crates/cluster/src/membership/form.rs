@@ -37,7 +37,7 @@ pub(super) struct Acquaintance {
 impl Acquaintance {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        out.put(self.group.unwrap_or(Uuid::nil()).as_bytes());
+        out.put(self.group.unwrap_or_default().as_bytes());
         put_contacts(&self.contacts, &mut out);
         debug_assert!(18 <= out.len(), "one-form: {} bytes", out.len());
         out

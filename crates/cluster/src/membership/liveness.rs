@@ -31,6 +31,8 @@ pub(super) struct Heard {
     pulse: Pulse,
     /// It has said goodbye since.
     is_gone: bool,
+    /// How often it was seen to start anew.
+    starts: u32,
 }
 
 /// What was heard of all of them, by host id.
@@ -47,6 +49,7 @@ fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
         serves: is_alive && heard.pulse.phase == Phase::Serving,
         schema: heard.pulse.schema,
         load_bytes: heard.pulse.load_bytes,
+        starts: heard.starts,
     }
 }
 
@@ -54,7 +57,12 @@ impl Membership {
     /// A node has told how it is.
     pub(super) fn hear_pulse(&self, host_id: Uuid, pulse: Pulse) {
         let is_gone = pulse.phase == Phase::Leaving;
-        let heard = Heard { at: Instant::now(), pulse, is_gone };
+        let before = self.heard.borrow().get(&host_id).copied();
+        let starts = match before {
+            Some(before) => before.starts + u32::from(pulse.phase < before.pulse.phase),
+            None => 0,
+        };
+        let heard = Heard { at: Instant::now(), pulse, is_gone, starts };
         let me = self.cluster.node().host_id;
         debug_assert!(host_id != me, "busy-is-not-dead: {me} watches itself");
         self.heard.borrow_mut().insert(host_id, heard);
@@ -143,9 +151,15 @@ impl Membership {
                     }
                 }
             }
-            if serves(was) != serves(is) {
+            let starts = |life: Option<Life>| life.map(|life| life.starts);
+            // One that was killed and is back may not have been missed.
+            let restarted = serves(is) && was.is_some() && starts(was) != starts(is);
+            if serves(was) != serves(is) || restarted {
                 let (address, up) = (member.client_address, serves(is));
                 let port = member.client_port.unwrap_or(0);
+                if serves(was) && restarted {
+                    events.push(Event::Status { up: false, address, port });
+                }
                 if up && was.is_none() {
                     events.push(Event::Topology { joined: true, address, port });
                 }
@@ -187,7 +201,7 @@ mod tests {
         runtime::sim::test(1, || async {
             let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), load_bytes: 7 };
             let at = Instant::now();
-            let heard = Heard { at, pulse, is_gone: false };
+            let heard = Heard { at, pulse, is_gone: false, starts: 0 };
             let second = Duration::from_secs(1);
             let check = |heard: &Heard, after: Duration, is_alive, serves| {
                 let found = life(heard, at + after, 20 * second);

@@ -30,9 +30,12 @@ pub(super) fn number(host_id: Uuid) -> NodeId {
     NodeId(low)
 }
 
-/// Who is who.
+/// Who is who, by number.
 #[derive(Debug, Default)]
-pub(super) struct Book(RefCell<BTreeMap<NodeId, (Uuid, Rc<Cell<usize>>)>>);
+pub(super) struct Book(RefCell<BTreeMap<NodeId, Known>>);
+
+/// A node, and how many messages to it wait to leave.
+type Known = (Uuid, Rc<Cell<usize>>);
 
 impl Book {
     /// A node that there is.
@@ -42,7 +45,7 @@ impl Book {
         assert!(known.0 == host_id, "one-group: {} and {host_id} have one number", known.0);
     }
 
-    fn find(&self, node: NodeId) -> Option<(Uuid, Rc<Cell<usize>>)> {
+    fn find(&self, node: NodeId) -> Option<Known> {
         self.0.borrow().get(&node).cloned()
     }
 }

@@ -232,9 +232,8 @@ impl Coordinator {
         check_place(table, token, &mutation);
         let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
         debug_assert!(!host_id.is_nil(), "own-shard: a counter's leader without a name");
-        let lead = move || async move {
-            lead_counter(id, host_id.into_bytes(), mutation).await.map(drop)
-        };
+        let lead =
+            move || async move { lead_counter(id, host_id.into_bytes(), mutation).await.map(drop) };
         let shard = table.tablets.shard_of(token);
         self.count_call(shard);
         let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;
@@ -437,9 +436,9 @@ impl Coordinator {
             let schema = self.cluster.schema();
             if schema.table_by_id(table).is_some_and(|table| self.is_spread(table)) {
                 let coordinator = self.clone();
-                let task = self.background.spawn(async move {
-                    coordinator.truncate_spread(table, patience).await
-                });
+                let task = self
+                    .background
+                    .spawn(async move { coordinator.truncate_spread(table, patience).await });
                 let stops = |_| Err(WriteError::Overloaded("the node stops".to_owned()));
                 return task.await.unwrap_or_else(stops);
             }

@@ -72,18 +72,15 @@ impl Parts {
             let applied = timeout(options.timeout, batch::apply(coordinator, self.here)).await;
             let WriteOptions { consistency, kind, .. } = *options;
             match applied {
-                Ok(applied) => {
-                    applied.map_err(|error| write_failed(error, consistency, kind, 1))
-                }
+                Ok(applied) => applied.map_err(|error| write_failed(error, consistency, kind, 1)),
                 Err(_) => {
                     let (received, required) = (0, 1);
                     Err(WriteError::Timeout { consistency, received, required, kind })
                 }
             }
         };
-        let spread = join_all(
-            self.spread.into_iter().map(|part| coordinator.spread(part, options)),
-        );
+        let spread =
+            join_all(self.spread.into_iter().map(|part| coordinator.spread(part, options)));
         let (here, spread) = runtime::task::join(here, spread).await;
         spread.into_iter().fold(here, |all, one| all.and(one))
     }
@@ -119,8 +116,7 @@ async fn write_remembered(parts: Parts, options: WriteOptions) -> Result<(), Wri
     let failed = |error| write_failed(error, options.consistency, options.kind, 1);
     let coordinator = own_coordinator().map_err(failed)?;
     let spread = parts.spread.iter().flat_map(|part| &part.mutations);
-    let all: Vec<FrozenMutation> =
-        parts.here.values().flatten().chain(spread).cloned().collect();
+    let all: Vec<FrozenMutation> = parts.here.values().flatten().chain(spread).cloned().collect();
     let logged = batch::remember(&coordinator, &all).await.map_err(failed)?;
     let written = parts.write(&coordinator, &options).await;
     match &written {

@@ -42,8 +42,7 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// What cannot be done yet.
-pub(crate) const NO_LWT: &str =
-    "lightweight transactions over several nodes are not supported yet";
+pub(crate) const NO_LWT: &str = "lightweight transactions over several nodes are not supported yet";
 
 /// What a coordinator keeps for reads and writes on several nodes.
 #[derive(Default)]

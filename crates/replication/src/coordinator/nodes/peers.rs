@@ -118,9 +118,7 @@ impl Coordinator {
         let bytes = call(target(replica), verb::MUTATION, payload, time).await?;
         match bytes.is_empty() {
             true => Ok(()),
-            false => {
-                Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0)))
-            }
+            false => Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0))),
         }
     }
 }

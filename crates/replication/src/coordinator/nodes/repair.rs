@@ -44,8 +44,7 @@ impl Coordinator {
                 self.write_back(reading, copies, (again.clone(), &who), merged.repairs).await?;
             }
             reconcile::append(schema, &mut all, merged.mutations);
-            let (page, is_cut) =
-                reconcile::page(schema, command, &all, merged.reached.as_ref());
+            let (page, is_cut) = reconcile::page(schema, command, &all, merged.reached.as_ref());
             match merged.reached {
                 Some(_) if self.is_planted(Planted::TakesShortReads) => {
                     return Ok(Page { resume: None, ..page });
