@@ -28,7 +28,10 @@ impl<'p> Cursor<'p> {
     }
 
     /// The next fragment, and with it at most `ahead` more; `None`: the source is at its end.
-    pub(crate) async fn next(&mut self, ahead: usize) -> Result<Option<Fragment>, reader::ReadError> {
+    pub(crate) async fn next(
+        &mut self,
+        ahead: usize,
+    ) -> Result<Option<Fragment>, reader::ReadError> {
         if self.ready.is_empty() {
             debug_assert!(self.batch.is_empty(), "bounded: a batch was not taken");
             let fragments_max = Budget::BATCH.fragments_max.min(ahead.saturating_add(1));

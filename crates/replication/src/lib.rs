@@ -43,6 +43,6 @@ pub use coordinator::lwt::Round;
 pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
-pub use serve::serve;
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
+pub use serve::serve;
 pub use storage::{AHEAD_MAX, Exceeded};

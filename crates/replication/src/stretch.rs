@@ -10,7 +10,7 @@
 //!  - *bounded*: a stretch has at most one row and one range more than its bytes allow.
 //!  - *ring-order*: its partitions ascend.
 
-use crate::wire::command::check;
+use crate::range::check_ranges;
 use model::{DecoratedKey, TableSchema};
 use mutation::page::{Partitions, ReadCommand, Resume};
 use mutation::range::{ClusteringPosition, Direction, RangeAssembler, TombstoneChange};
@@ -48,7 +48,7 @@ impl Stretch {
 
     /// One of another node against the schema, and what was asked for.
     pub fn check(&self, schema: &TableSchema, command: &ReadCommand) -> Result<(), Damaged> {
-        check(command, &schema.order)?;
+        check_ranges(command, &schema.order)?;
         let damaged = |what| Err(Damaged::new(what, 0));
         let mut last: Option<DecoratedKey> = None;
         for mutation in &self.mutations {
@@ -157,13 +157,13 @@ impl<'s> Gatherer<'s> {
         let mut builder = MutationBuilder::new(self.schema, &key.key);
         builder.delete_partition(tombstone);
         let ranges = RangeAssembler::new(self.command.direction());
-        self.open =
-            Some(Open { key, builder, ranges, tombstone, static_live: false, rows: 0 });
+        self.open = Some(Open { key, builder, ranges, tombstone, static_live: false, rows: 0 });
     }
 
     fn static_row(&mut self, blob: &[u8]) {
         let Some(open) = &mut self.open else { return };
         let view = RowView::trusted(blob);
+        debug_assert!(open.rows == 0, "ring-order: a static row behind {} rows", open.rows);
         open.static_live = row::is_live(self.schema, view, open.tombstone, self.command.now);
         open.builder.static_row(blob);
     }
@@ -171,8 +171,7 @@ impl<'s> Gatherer<'s> {
     fn row(&mut self, key: Bytes, blob: &[u8]) -> Step {
         let Some(open) = &mut self.open else { return Step::Continue };
         let shadow = open.tombstone.merge(open.ranges.current());
-        let is_live =
-            row::is_live(self.schema, RowView::trusted(blob), shadow, self.command.now);
+        let is_live = row::is_live(self.schema, RowView::trusted(blob), shadow, self.command.now);
         open.builder.row(&key, blob);
         open.rows += u64::from(is_live);
         self.rows += u64::from(is_live);
@@ -194,9 +193,8 @@ impl<'s> Gatherer<'s> {
         }
         // Where the command resumes nothing was read yet.
         let resume = self.command.resume.as_ref().and_then(|resume| resume.after.as_ref());
-        let advanced = resume.is_none_or(|(prefix, weight)| {
-            (&prefix[..], *weight) != position.as_parts()
-        });
+        let advanced =
+            resume.is_none_or(|(prefix, weight)| (&prefix[..], *weight) != position.as_parts());
         let may_end = advanced && position.weight != 0 && !position.prefix.is_empty();
         match may_end && self.is_large() {
             true => self.cut(position),
@@ -218,6 +216,7 @@ impl<'s> Gatherer<'s> {
         {
             open.builder.delete_range(range);
         }
+        debug_assert!(position.weight != 0, "complete-before: cut at a row, not behind it");
         let key = open.key.key.to_vec();
         self.push(open.builder);
         let after = Some((position.prefix.to_vec(), position.weight));
@@ -227,6 +226,7 @@ impl<'s> Gatherer<'s> {
 
     fn end(&mut self) -> Step {
         let Some(open) = self.open.take() else { return Step::Continue };
+        debug_assert!(open.ranges.current().is_none(), "paired: a range is open at the end");
         let by_statics = open.rows == 0 && open.static_live && self.command.static_only_rows;
         self.rows += u64::from(by_statics);
         self.partitions += u64::from(by_statics || 0 < open.rows);
@@ -249,6 +249,7 @@ impl<'s> Gatherer<'s> {
         let mutation = builder.freeze();
         self.bytes += mutation.0.len();
         self.stretch.mutations.push(mutation);
+        debug_assert!(self.stretch.reached.is_none(), "complete-before: one behind the cut");
         debug_assert!(self.stretch.mutations.len() <= self.bytes, "bounded: empty mutations");
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
 use crate::reconcile::{merge_two, page};
+use model::ColumnId;
+use mutation::page::Partitions;
 use mutation::testing::{clustering, partition_key, read_all, schema};
 use mutation::{Cell, FrozenMutation, MutationBuilder, RowBuilder};
-use mutation::page::Partitions;
-use model::ColumnId;
 
 const A: ColumnId = ColumnId(8);
 const B: ColumnId = ColumnId(3);
@@ -25,8 +25,7 @@ fn rows_that_are_there_for_other_reasons_are_not_equal() {
     let first = write(&schema, &[(B, Cell::dead(70, 1)), (A, Cell::live(10, &[0; 4]))]);
     let second = write(&schema, &[(B, Cell::live(60, b"b")), (A, Cell::dead(50, 1))]);
     let partitions = Partitions::Key(partition_key(1));
-    let command =
-        ReadCommand { partitions, columns: Vec::new(), static_count: 0, ..read_all() };
+    let command = ReadCommand { partitions, columns: Vec::new(), static_count: 0, ..read_all() };
     let of = |command: &ReadCommand, mutation: &FrozenMutation| {
         page(&schema, command, std::slice::from_ref(mutation), None).0
     };
@@ -79,14 +78,10 @@ fn pieces_are_those_that_a_replica_would_have_made() {
         RowPiece::Clustering(0),
     ];
     let shape = RowShape::Pieces(pieces.into_iter().collect());
-    let command =
-        ReadCommand { partitions, columns, static_count: 0, shape, ..read_all() };
+    let command = ReadCommand { partitions, columns, static_count: 0, shape, ..read_all() };
     let expected = page(&schema, &command, std::slice::from_ref(&all), None).0;
     assert!(!expected.bytes.is_empty());
-    for asked in [
-        comparable(&command),
-        ReadCommand { shape: RowShape::Whole, ..command.clone() },
-    ] {
+    for asked in [comparable(&command), ReadCommand { shape: RowShape::Whole, ..command.clone() }] {
         let whole = page(&schema, &asked, std::slice::from_ref(&all), None).0;
         assert_eq!(finish(&schema, &command, &asked, whole).bytes, expected.bytes);
     }

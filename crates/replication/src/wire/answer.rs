@@ -10,9 +10,9 @@
 use super::{end, put_resume, resume};
 use crate::digest::Digest;
 use crate::stretch::Stretch;
+use model::Token;
 use mutation::page::{Page, PageView, Partitions, ReadCommand, RowShape};
 use mutation::{FrozenMutation, FrozenView};
-use model::Token;
 use stdx::{Cursor, Damaged, Put};
 
 /// A reason is cut to so many bytes.
@@ -147,7 +147,8 @@ pub fn decode_page(mut bytes: Vec<u8>, command: &ReadCommand) -> Result<Page, Da
         return damaged("a page goes on elsewhere");
     }
     bytes.drain(..head_bytes);
-    let page = Page { bytes, row_count, partition_count, resume, tombstones_seen, ..Page::default() };
+    let page =
+        Page { bytes, row_count, partition_count, resume, tombstones_seen, ..Page::default() };
     Ok(page)
 }
 

@@ -11,8 +11,11 @@ fn any_key() -> impl Strategy<Value = Vec<u8>> {
 
 fn any_resume() -> impl Strategy<Value = Resume> {
     let after = proptest::option::of((any_key(), prop_oneof![Just(-1i8), Just(1)]));
-    (any_key(), after, any::<u64>())
-        .prop_map(|(key, after, rows_in_partition)| Resume { key, after, rows_in_partition })
+    (any_key(), after, any::<u64>()).prop_map(|(key, after, rows_in_partition)| Resume {
+        key,
+        after,
+        rows_in_partition,
+    })
 }
 
 fn any_bound() -> impl Strategy<Value = RingBound> {
@@ -83,10 +86,12 @@ prop_compose! {
 }
 
 fn any_refusal() -> impl Strategy<Value = Refusal> {
-    (0u8..7, any::<[u32; 3]>(), ".{0,20}").prop_map(|(code, [received, required, failures], text)| {
-        let kind = Refusal::decode(&[&[code][..], &[0; 12]].concat()).expect("a refusal").kind;
-        Refusal { kind, received, required, failures, text }
-    })
+    (0u8..7, any::<[u32; 3]>(), ".{0,20}").prop_map(
+        |(code, [received, required, failures], text)| {
+            let kind = Refusal::decode(&[&[code][..], &[0; 12]].concat()).expect("a refusal").kind;
+            Refusal { kind, received, required, failures, text }
+        },
+    )
 }
 
 fn any_stretch() -> impl Strategy<Value = Stretch> {

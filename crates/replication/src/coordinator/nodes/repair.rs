@@ -38,14 +38,15 @@ impl Coordinator {
             let questions = (Question::Mutations, Question::Mutations);
             let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
             let (who, stretches) = by_replica(answers);
+            assert!(!who.is_empty(), "shown-is-there: nobody has answered");
+            assert!(round <= ROUNDS_MAX, "bounded: {round} rounds");
             let merged = reconcile::merge(schema, &next, &stretches);
             let again = plan.again(&who, &copies.candidates);
             if !self.is_planted(Planted::KeepsRepairs) {
                 self.write_back(reading, copies, (again.clone(), &who), merged.repairs).await?;
             }
             reconcile::append(schema, &mut all, merged.mutations);
-            let (page, is_cut) =
-                reconcile::page(schema, command, &all, merged.reached.as_ref());
+            let (page, is_cut) = reconcile::page(schema, command, &all, merged.reached.as_ref());
             match merged.reached {
                 Some(_) if self.is_planted(Planted::TakesShortReads) => {
                     return Ok(Page { resume: None, ..page });
@@ -121,5 +122,7 @@ fn by_replica(answers: Answers) -> (Vec<usize>, Vec<Stretch>) {
         Answer::Stretch(stretch) => Some((index, stretch)),
         _ => None,
     });
-    stretches.unzip()
+    let (who, stretches): (Vec<usize>, Vec<Stretch>) = stretches.unzip();
+    debug_assert!(who.len() == stretches.len(), "shown-is-there: {who:?}");
+    (who, stretches)
 }

@@ -47,13 +47,13 @@ fn levels_count_those_that_are_alive() {
     nodes.crash(2);
     nodes.run(0, async {
         assert_eq!(put(1, 1, 1, QUORUM).await, Ok(()));
-        let unavailable = |required, alive, consistency| WriteError::Unavailable {
-            consistency,
-            required,
-            alive,
-        };
+        let unavailable =
+            |required, alive, consistency| WriteError::Unavailable { consistency, required, alive };
         assert_eq!(put(1, 2, 2, ALL).await, Err(unavailable(3, 2, ALL)));
-        assert_eq!(put(1, 3, 3, Consistency::Three).await, Err(unavailable(3, 2, Consistency::Three)));
+        assert_eq!(
+            put(1, 3, 3, Consistency::Three).await,
+            Err(unavailable(3, 2, Consistency::Three))
+        );
         let read = get(1, ALL).await;
         let missing = ReadError::Unavailable { consistency: ALL, required: 3, alive: 2 };
         assert_eq!(read, Err(missing));
@@ -242,7 +242,9 @@ fn rows_that_are_there_for_other_reasons_are_compared() {
             keys_alone.columns = Vec::new();
             let (found, _) = read_rows(keys_alone.clone(), QUORUM).await.expect("rows");
             assert_eq!(found.is_empty(), planted.is_none(), "{planted:?}: {found:?}");
-            keys_alone.columns.push((entry("ks", "r").schema.column("v").expect("v").id, ColumnForm::Value));
+            keys_alone
+                .columns
+                .push((entry("ks", "r").schema.column("v").expect("v").id, ColumnForm::Value));
             let (found, _) = read_rows(keys_alone, QUORUM).await.expect("rows");
             assert!(found.is_empty(), "{found:?}");
         });

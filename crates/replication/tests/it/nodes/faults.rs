@@ -128,7 +128,8 @@ async fn rows(model: &Model) {
             if !found.is_sorted_by(|a, b| a < b) {
                 model.wrong(format!("written-once: rows {found:?}"));
             }
-            for row in rows.difference(&model.deleting.borrow()).filter(|row| !found.contains(row)) {
+            for row in rows.difference(&model.deleting.borrow()).filter(|row| !found.contains(row))
+            {
                 model.wrong(format!("rows-stay: {row} is not in {found:?}, pages of {limit}"));
             }
             for row in deleted.iter().filter(|row| found.contains(row)) {

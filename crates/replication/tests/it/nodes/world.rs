@@ -258,10 +258,7 @@ fn table(name: &str) -> TableSchema {
     let builder = match name {
         "t" => builder.regular("v", Type::Int),
         "c" => builder.regular("v", Type::Counter),
-        _ => builder
-            .clustering("ck", Type::Int)
-            .regular("v", Type::Int)
-            .regular("w", Type::Int),
+        _ => builder.clustering("ck", Type::Int).regular("v", Type::Int).regular("w", Type::Int),
     };
     builder.build().expect("a table")
 }
@@ -301,11 +298,7 @@ pub(super) async fn count(pk: i32, level: Consistency) -> Result<Option<i64>, Re
     get_of("c", pk, level).await.map(|value| value.map(eight))
 }
 
-async fn get_of(
-    name: &str,
-    pk: i32,
-    level: Consistency,
-) -> Result<Option<Vec<u8>>, ReadError> {
+async fn get_of(name: &str, pk: i32, level: Consistency) -> Result<Option<Vec<u8>>, ReadError> {
     let table = entry("ks", name);
     let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
     let options = ReadOptions::new(level, 2 * SECOND);
@@ -332,7 +325,11 @@ pub(super) fn rows_of(
 }
 
 /// A row of `r`, with a marker or without.
-pub(super) fn row(ck: i32, v: i32, timestamp: i64) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
+pub(super) fn row(
+    ck: i32,
+    v: i32,
+    timestamp: i64,
+) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
     move |builder, table| {
         let mut row = RowBuilder::new(Vec::new());
         row.marker(Marker::Live { timestamp });
@@ -343,7 +340,10 @@ pub(super) fn row(ck: i32, v: i32, timestamp: i64) -> impl FnOnce(&mut MutationB
 }
 
 /// The deletion of a row of `r`.
-pub(super) fn deletion(ck: i32, timestamp: i64) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
+pub(super) fn deletion(
+    ck: i32,
+    timestamp: i64,
+) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
     move |builder, _| {
         let mut row = RowBuilder::new(Vec::new());
         row.tombstone(Tombstone::new(timestamp, timestamp / 1_000_000));
