@@ -129,6 +129,13 @@ impl<'s> Gatherer<'s> {
         }
     }
 
+    /// The same, with other limits of bytes.
+    #[cfg(test)]
+    pub(crate) fn with_bytes_max(mut self, bytes_max: usize) -> Gatherer<'s> {
+        self.bytes_max = bytes_max;
+        self
+    }
+
     /// Takes the next fragment.
     pub fn consume(&mut self, fragment: Fragment) -> Step {
         if self.stretch.reached.is_some() {
