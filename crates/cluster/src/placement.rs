@@ -254,6 +254,9 @@ impl Placement {
     }
 }
 
+/// By set of owners, and by the shards of a token: the sum of them on the owners.
+type Lists = HashMap<(u32, u32), Rc<[Replica]>>;
+
 /// A ring without tablets, as replicated in one way.
 struct Spread {
     replication: Replication,
@@ -262,8 +265,7 @@ struct Spread {
     seats: Vec<Box<[u16]>>,
     /// Where the nodes change: the last token, and a set that has what is up to it.
     stretches: Vec<(Token, u32)>,
-    /// By set and [`Spread::number`].
-    lists: RefCell<HashMap<(u32, u32), Rc<[Replica]>>>,
+    lists: RefCell<Lists>,
 }
 
 impl Spread {
@@ -274,12 +276,12 @@ impl Spread {
             let seat = placement.seat_of(members[usize::from(*member)].host_id);
             seat.expect("present: a member of the ring") as u16
         };
-        let nearest_first = |set: &Box<[u16]>| {
+        let nearest_first = |set: &[u16]| {
             let mut seats: Box<[u16]> = set.iter().map(seat).collect();
             seats.sort_by_key(|seat| placement.seats[usize::from(*seat)].distance);
             seats
         };
-        let seats: Vec<Box<[u16]>> = owners.sets().iter().map(nearest_first).collect();
+        let seats: Vec<Box<[u16]>> = owners.sets().iter().map(|set| nearest_first(set)).collect();
         let mut stretches: Vec<(Token, u32)> = Vec::new();
         let sorted = |set: u32| {
             let mut seats = seats[set as usize].clone();

@@ -20,13 +20,15 @@ use crate::parameters::Parameters;
 use crate::response::{Response, ResponseKind, Rows};
 use crate::session::Session;
 use cluster::{
-    Authenticator, Authorizer, Cluster, KeyspaceEntry, NodeInfo, Schema, TableEntry, TableKind,
+    Authenticator, Authorizer, Cluster, KeyspaceEntry, Nodes, Replication, Schema, TableEntry,
+    TableKind,
 };
 use model::schema::{Internals, UserAggregate, UserFunction};
 use model::value::{write_collection, write_map};
 use model::{Type, UserType, Uuid};
 use plan::metadata::{ColumnSpec, ResultMetadata};
 use plan::paxos_state;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use syntax::ast::{Describe, Described, QualifiedName};
 use syntax::quote_name;
@@ -46,7 +48,7 @@ pub(crate) fn execute(
     }
     let (schema, keyspace) = (cluster.schema(), session.keyspace());
     let rows = match statement.what {
-        Described::Cluster => describe_cluster(&schema, cluster.node(), keyspace),
+        Described::Cluster => describe_cluster(&schema, &cluster, keyspace),
         _ => {
             let (access, state) = (cluster.access(), parameters.paging_state);
             let roles = access.state();
@@ -404,31 +406,35 @@ fn put_cell(value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// One row: names, and, where a keyspace is in use, who owns the range that ends at each token.
-fn describe_cluster(schema: &Schema, node: &NodeInfo, keyspace: Option<Rc<str>>) -> Rows {
+fn describe_cluster(schema: &Schema, cluster: &Cluster, keyspace: Option<Rc<str>>) -> Rows {
     let mut columns =
         vec![("cluster", Type::Text), ("partitioner", Type::Text), ("snitch", Type::Text)];
     let mut body = Vec::new();
-    for value in [&node.cluster_name[..], cluster::node::PARTITIONER, SNITCH] {
+    for value in [&cluster.node().cluster_name[..], cluster::node::PARTITIONER, SNITCH] {
         put_cell(value.as_bytes(), &mut body);
     }
     let used = keyspace.and_then(|name| schema.keyspace(&name).cloned());
-    if used.is_some_and(|entry| *entry.replication != cluster::Replication::Local) {
+    if let Some(entry) = used.filter(|entry| *entry.replication != Replication::Local) {
         let owners = Type::List { element: Box::new(Type::Text), frozen: true };
         let (key, value) = (Box::new(Type::Text), Box::new(owners));
         columns.push(("range_ownership", Type::Map { key, value, frozen: true }));
-        put_cell(&range_ownership(node), &mut body);
+        put_cell(&range_ownership(&Nodes::seen(cluster), &entry.replication), &mut body);
     }
     rows(&columns, 1, body)
 }
 
 /// Token to list of addresses, sorted by the token's text as maps of texts are.
-fn range_ownership(node: &NodeInfo) -> Vec<u8> {
-    let mut owner = Vec::new();
-    let address = node.rpc_address.to_string();
-    write_collection([address.as_bytes()].into_iter(), &mut owner);
-    let mut tokens: Vec<String> = node.tokens.iter().map(|token| token.0.to_string()).collect();
-    tokens.sort();
+fn range_ownership(nodes: &Nodes, replication: &Replication) -> Vec<u8> {
+    let owners = |range: cluster::nodes::Range| {
+        let address = |place: &usize| nodes.all()[*place].client_address();
+        let addresses: Vec<String> = range.nodes.iter().map(address).collect();
+        let mut list = Vec::new();
+        write_collection(addresses.iter().map(|address| address.as_bytes()), &mut list);
+        (range.last.0.to_string(), list)
+    };
+    let owners: BTreeMap<String, Vec<u8>> =
+        nodes.ring_ranges(replication).into_iter().map(owners).collect();
     let mut map = Vec::new();
-    write_map(tokens.iter().map(|token| (token.as_bytes(), &owner[..])), &mut map);
+    write_map(owners.iter().map(|(token, list)| (token.as_bytes(), &list[..])), &mut map);
     map
 }
