@@ -23,12 +23,8 @@ const QUORUM: Consistency = Consistency::Quorum;
 
 async fn live(ip: IpAddr, seed: SocketAddr) {
     let config = boot_config("/node", SyncMode::Batch);
-    let node = NodeConfig {
-        listen_address: ip,
-        broadcast_address: ip,
-        rpc_address: ip,
-        ..node_config(4)
-    };
+    let node =
+        NodeConfig { listen_address: ip, broadcast_address: ip, rpc_address: ip, ..node_config(4) };
     let segment_bytes = config.storage.segment_bytes;
     cluster::boot(BootConfig { node, ..config }).await.expect("a start");
     Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
@@ -89,7 +85,8 @@ impl Joined {
     fn settle(&mut self, count: usize) {
         for _ in 0..60 {
             self.world.run_for(SECOND / 2);
-            let running = (0..self.nodes.len()).filter(|node| self.world.is_running(self.nodes[*node]));
+            let running =
+                (0..self.nodes.len()).filter(|node| self.world.is_running(self.nodes[*node]));
             let running: Vec<usize> = running.collect();
             let alive = |node: &usize| {
                 self.run(*node, async {
@@ -148,8 +145,7 @@ fn a_cluster_keeps_copies_with_tablets_and_without() {
         nodes.run(1, async move {
             let made = [table("ks", "t", Type::Int), table("ks", "u", Type::Int)];
             let decide = move |_: &cluster::Schema| {
-                let mut changes =
-                    vec![SchemaChange::CreateKeyspace(keyspace("ks", 3, tablets))];
+                let mut changes = vec![SchemaChange::CreateKeyspace(keyspace("ks", 3, tablets))];
                 changes.extend(made.iter().cloned().map(SchemaChange::CreateTable));
                 Ok::<_, ()>(changes)
             };
