@@ -93,6 +93,7 @@ pub fn finish(
             RowShape::Whole => put_partition(&mut bytes, &partition),
         }
     }
+    debug_assert!((page.row_count == 0) == bytes.is_empty(), "told-last: {} rows", page.row_count);
     Page { bytes, ..page }
 }
 

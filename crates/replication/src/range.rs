@@ -6,9 +6,10 @@
 //!  - *within-limits*: an answer has no more rows and partitions than its command allows.
 //!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
-use model::{TabletMap, Token};
+use model::{ClusteringOrder, TabletMap, Token};
 use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound};
 use std::cmp::Ordering;
+use stdx::Damaged;
 
 /// Prepares a command to be cut into parts: where it resumes, its range starts.
 pub fn settle(mut command: ReadCommand) -> ReadCommand {
@@ -26,6 +27,20 @@ pub fn settle(mut command: ReadCommand) -> ReadCommand {
     }
     command.resume = Some(resume);
     command
+}
+
+/// A command of another node against the schema: its ranges ascend and do not overlap.
+pub(crate) fn check_ranges(command: &ReadCommand, order: &ClusteringOrder) -> Result<(), Damaged> {
+    let place = |at: &(Vec<u8>, i8), then: &(Vec<u8>, i8)| {
+        order.compare((&at.0, at.1), (&then.0, then.1)).is_le()
+    };
+    let each = command.ranges.iter().all(|range| place(&range.start, &range.end));
+    let all = command.ranges.windows(2).all(|pair| place(&pair[0].end, &pair[1].start));
+    debug_assert!(command.static_count <= command.columns.len(), "statics-first: too many");
+    match each && all {
+        true => Ok(()),
+        false => Err(Damaged::new("ranges of a read out of order", 0)),
+    }
 }
 
 /// The tablet in which a settled command begins.

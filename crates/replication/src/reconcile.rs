@@ -59,6 +59,7 @@ pub fn merge(schema: &TableSchema, command: &ReadCommand, stretches: &[Stretch])
         for (repair, own) in merged.repairs.iter_mut().zip(&own) {
             repair.extend(lacking(schema, &key, &all, own.as_ref()));
         }
+        debug_assert!(all.view().is_ok(), "same-page: a damaged mutation");
         merged.mutations.push(all);
     }
     merged
@@ -85,6 +86,7 @@ fn compare(order: &ClusteringOrder, direction: Direction, a: &Resume, b: &Resume
 
 /// The clustering range before a place, in the direction of a read.
 fn range_before(direction: Direction, (prefix, weight): &(Vec<u8>, i8)) -> ClusteringRange {
+    debug_assert!(*weight == 1 || *weight == -1, "before-the-first-cut: at a row");
     let place = ClusteringPosition { prefix: Bytes::copy_from(prefix), weight: *weight };
     match direction {
         Direction::Forward => ClusteringRange { start: ClusteringPosition::start(), end: place },
@@ -107,6 +109,7 @@ fn before(
         Ordering::Greater => return None,
         Ordering::Equal => reached.after.as_ref(),
     };
+    debug_assert!(view.table() == schema.id, "same-page: a mutation of another table");
     let Some(after) = after else { return whole() };
     let kept = range_before(direction, after);
     let mut builder = MutationBuilder::new(schema, view.key());
@@ -221,6 +224,7 @@ fn sliced(
 ) -> Vec<Fragment> {
     let order = &schema.order;
     let resumes = command.resume.as_ref().is_some_and(|resume| resume.key[..] == *view.key());
+    debug_assert!(command.table == schema.id, "same-page: a command of another table");
     let mut slice = match resumes {
         true => Slice::resumed(command, order),
         false => Slice::of(command),
@@ -266,6 +270,7 @@ pub fn rest(command: &ReadCommand, page: &Page, reached: &Resume) -> ReadCommand
         let rows_in_partition = before + page.row_count;
         next.resume = Some(Resume { rows_in_partition, ..reached.clone() });
     }
+    debug_assert!(0 < next.row_limit, "same-page: no rows are asked for");
     crate::range::settle(next)
 }
 

@@ -9,6 +9,7 @@
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::digest::Digest;
 use crate::options::{WriteKind, WriteOptions};
+use crate::range;
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::{TableEntry, TableKind};
 use messaging::{Payload, Request, Verbs};
@@ -29,6 +30,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Registers all that coordinators ask of replicas.
 pub fn serve(verbs: &mut Verbs) {
+    const { assert!(ANSWER_BYTES_MIN < ANSWER_BYTES_MAX, "room for large answers alone") };
     verbs.on_request(verb::MUTATION, |request| async move {
         let written = write(&request.take_payload()).await;
         reply(written.map(|()| Payload::empty()))
@@ -91,6 +93,7 @@ fn check(
     mutation: &FrozenMutation,
 ) -> Result<(Rc<TableEntry>, Token), Refusal> {
     let view = mutation.view().map_err(damaged)?;
+    debug_assert!(!mutation.0.is_empty(), "checked-where-it-enters: no bytes are a mutation");
     let table = table(coordinator, view.table())?;
     view.check_order(&table.schema.order).map_err(damaged)?;
     Ok((table, Token::of(view.key())))
@@ -103,7 +106,9 @@ fn command(
 ) -> Result<(Rc<TableEntry>, ReadCommand), Refusal> {
     let command = wire::command::decode(&request.take_payload()).map_err(damaged)?;
     let table = table(coordinator, command.table)?;
-    wire::command::check(&command, &table.schema.order).map_err(damaged)?;
+    range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
+    debug_assert!(table.schema.id == command.table, "checked-where-it-enters: another table");
+    debug_assert!(table.kind == TableKind::Stored, "checked-where-it-enters: {:?}", table.kind);
     Ok((table, command))
 }
 

@@ -10,7 +10,7 @@
 //!  - *bounded*: a stretch has at most one row and one range more than its bytes allow.
 //!  - *ring-order*: its partitions ascend.
 
-use crate::wire::command::check;
+use crate::range::check_ranges;
 use model::{DecoratedKey, TableSchema};
 use mutation::page::{Partitions, ReadCommand, Resume};
 use mutation::range::{ClusteringPosition, Direction, RangeAssembler, TombstoneChange};
@@ -48,7 +48,7 @@ impl Stretch {
 
     /// One of another node against the schema, and what was asked for.
     pub fn check(&self, schema: &TableSchema, command: &ReadCommand) -> Result<(), Damaged> {
-        check(command, &schema.order)?;
+        check_ranges(command, &schema.order)?;
         let damaged = |what| Err(Damaged::new(what, 0));
         let mut last: Option<DecoratedKey> = None;
         for mutation in &self.mutations {
@@ -129,6 +129,13 @@ impl<'s> Gatherer<'s> {
         }
     }
 
+    /// The same, with other limits of bytes.
+    #[cfg(test)]
+    pub(crate) fn with_bytes_max(mut self, bytes_max: usize) -> Gatherer<'s> {
+        self.bytes_max = bytes_max;
+        self
+    }
+
     /// Takes the next fragment.
     pub fn consume(&mut self, fragment: Fragment) -> Step {
         if self.stretch.reached.is_some() {
@@ -163,6 +170,7 @@ impl<'s> Gatherer<'s> {
     fn static_row(&mut self, blob: &[u8]) {
         let Some(open) = &mut self.open else { return };
         let view = RowView::trusted(blob);
+        debug_assert!(open.rows == 0, "ring-order: a static row behind {} rows", open.rows);
         open.static_live = row::is_live(self.schema, view, open.tombstone, self.command.now);
         open.builder.static_row(blob);
     }
@@ -215,6 +223,7 @@ impl<'s> Gatherer<'s> {
         {
             open.builder.delete_range(range);
         }
+        debug_assert!(position.weight != 0, "complete-before: cut at a row, not behind it");
         let key = open.key.key.to_vec();
         self.push(open.builder);
         let after = Some((position.prefix.to_vec(), position.weight));
@@ -224,6 +233,7 @@ impl<'s> Gatherer<'s> {
 
     fn end(&mut self) -> Step {
         let Some(open) = self.open.take() else { return Step::Continue };
+        debug_assert!(open.ranges.current().is_none(), "paired: a range is open at the end");
         let by_statics = open.rows == 0 && open.static_live && self.command.static_only_rows;
         self.rows += u64::from(by_statics);
         self.partitions += u64::from(by_statics || 0 < open.rows);
@@ -246,6 +256,7 @@ impl<'s> Gatherer<'s> {
         let mutation = builder.freeze();
         self.bytes += mutation.0.len();
         self.stretch.mutations.push(mutation);
+        debug_assert!(self.stretch.reached.is_none(), "complete-before: one behind the cut");
         debug_assert!(self.stretch.mutations.len() <= self.bytes, "bounded: empty mutations");
     }
 }

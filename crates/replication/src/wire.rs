@@ -43,6 +43,7 @@ use stdx::{Cursor, Damaged, Put};
 
 /// What comes before a mutation that is alone in its request.
 pub fn single_head(mutation: &[u8]) -> Vec<u8> {
+    debug_assert!(!mutation.is_empty(), "one-form: no bytes are a mutation");
     let length = u32::try_from(mutation.len()).expect("a mutation is under 4 GiB");
     length.to_be_bytes().to_vec()
 }
@@ -66,6 +67,7 @@ pub fn decode_mutations(bytes: &[u8]) -> Result<Vec<FrozenMutation>, Damaged> {
         FrozenView::parse(one).map_err(|damaged| damaged.from_base(at))?;
         mutations.push(FrozenMutation(one.into()));
         if cursor.is_empty() {
+            debug_assert!(!mutations.is_empty(), "one-form: a request of no mutation");
             return Ok(mutations);
         }
     }

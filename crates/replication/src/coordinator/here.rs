@@ -87,6 +87,10 @@ impl Coordinator {
             let (_, shard) = shard_of(&mutation)?;
             groups.entry(shard).or_default().push(mutation);
         }
+        debug_assert!(
+            groups.values().all(|group| !group.is_empty()),
+            "complete: a part of nothing"
+        );
         match groups.pop_first() {
             Some((shard, mut alone)) if groups.is_empty() && alone.len() == 1 => {
                 self.apply(shard, alone.swap_remove(0)).await
@@ -124,6 +128,7 @@ async fn gather_key(
         return Ok(Stretch::default());
     }
     let (permit, schema) = storage.admit_read(command.table).await?;
+    debug_assert!(schema.id == command.table, "owner-only: of another table");
     let _cpu = permit.need_cpu();
     let scope = PartitionScope::Key(DecoratedKey::new(Bytes::copy_from(&key)));
     let slice = Slice::resumed(command, &schema.order);

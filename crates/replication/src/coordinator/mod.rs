@@ -1,11 +1,12 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
 //!
-//! In reading order: this; `batch`, `lwt` (rounds of conditional writes), [`rate`] (limits of
-//! partitions), [`row_ttl`] (rows that say when they expire); `here` (this node as a replica),
-//! [`nodes`] (tables that are on several nodes).
+//! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`nodes`] (tables
+//! that are on several nodes), `logged` (batches that are remembered), `lwt` (rounds of conditional
+//! writes), [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod batch;
 mod here;
+mod logged;
 pub(crate) mod lwt;
 pub mod nodes;
 pub mod rate;
@@ -82,7 +83,7 @@ pub struct Coordinator {
     /// What goes on after a request was answered.
     pub(crate) background: Scope,
     /// Batches to be forgotten.
-    pub(crate) applied: Sender<batch::Applied>,
+    pub(crate) applied: Sender<logged::Applied>,
     /// Half-done batches that are tried again.
     pub(crate) retrying: Cell<u32>,
     /// Rounds of conditional writes whose rows are to be removed.
@@ -103,10 +104,10 @@ impl Coordinator {
         Erased::new(move || async move {
             assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
             let set = move || async move {
-                let (sender, receiver) = channel(batch::FORGETTING_MAX);
-                let (learned, rounds) = channel(batch::FORGETTING_MAX);
+                let (sender, receiver) = channel(logged::FORGETTING_MAX);
+                let (learned, rounds) = channel(logged::FORGETTING_MAX);
                 let background = Scope::new();
-                background.spawn(batch::forget_durable(receiver));
+                background.spawn(logged::forget_durable(receiver));
                 background.spawn(lwt::forget_durable(rounds));
                 background.spawn(cluster::rates::keep());
                 let present = runtime::local::try_get::<Coordinator>();
@@ -127,7 +128,7 @@ impl Coordinator {
                 }));
             };
             runtime::on_all_shards(set).await;
-            let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
             let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
@@ -203,12 +204,12 @@ impl Coordinator {
         let begun = self.begin_write(options, entries.len());
         let (began, others) = (begun.began, tables_beside(&first, &entries));
         if entries.iter().any(|entry| self.is_spread(&entry.table)) {
-            let written = Box::pin(nodes::write_batch(self, kind, entries, options)).await;
+            let written = Box::pin(logged::write_spread(self, kind, entries, options)).await;
             others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
             return self.end_spread(&first, options, begun, written);
         }
         let groups = batch::by_shard(entries);
-        let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
+        let written = timeout(options.timeout, logged::write(self, kind, groups)).await;
         others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
         self.end_write(&first, options, begun, written)
     }

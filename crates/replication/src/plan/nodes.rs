@@ -118,6 +118,7 @@ impl Tally {
             part.waited_for -= 1;
             part.answered += 1;
         }
+        debug_assert!(self.received() <= self.required(), "enough-is-enough: {self:?}");
     }
 
     /// One that was waited for will not answer.
@@ -126,6 +127,7 @@ impl Tally {
             assert!(0 < part.waited_for, "counted-once: a failure of nobody, {part:?}");
             part.waited_for -= 1;
         }
+        debug_assert!(!(self.is_met() && self.is_lost()), "enough-is-enough: {self:?}");
         self.failures += u32::from(self.parts.iter().any(|part| part.scope.counts(candidate)));
     }
 

@@ -32,9 +32,14 @@ fn is_asked_for(command: &ReadCommand, key: &DecoratedKey) -> bool {
 }
 
 /// As a replica gathers.
-fn gather(schema: &TableSchema, replica: &Replica, command: &ReadCommand) -> Stretch {
+fn gather(
+    schema: &TableSchema,
+    replica: &Replica,
+    command: &ReadCommand,
+    bytes_max: usize,
+) -> Stretch {
     let command = crate::range::settle(command.clone());
-    let mut gatherer = Gatherer::new(schema, &command);
+    let mut gatherer = Gatherer::new(schema, &command).with_bytes_max(bytes_max);
     'all: for (_, mutation) in replica.iter().filter(|(key, _)| is_asked_for(&command, key)) {
         let view = mutation.view().expect("a mutation");
         for fragment in sliced(schema, &command, view, None) {
@@ -47,12 +52,17 @@ fn gather(schema: &TableSchema, replica: &Replica, command: &ReadCommand) -> Str
 }
 
 /// As a coordinator reads mutations; replicas take in what they lack.
-fn read(schema: &TableSchema, replicas: &mut [Replica], command: &ReadCommand) -> Page {
+fn read(
+    schema: &TableSchema,
+    replicas: &mut [Replica],
+    command: &ReadCommand,
+    bytes_max: usize,
+) -> Page {
     let mut all = Vec::new();
     let mut next = crate::range::settle(command.clone());
     loop {
         let stretches: Vec<Stretch> =
-            replicas.iter().map(|replica| gather(schema, replica, &next)).collect();
+            replicas.iter().map(|replica| gather(schema, replica, &next, bytes_max)).collect();
         for stretch in &stretches {
             assert_eq!(stretch.check(schema, &next), Ok(()), "{next:?}");
         }
@@ -62,7 +72,7 @@ fn read(schema: &TableSchema, replicas: &mut [Replica], command: &ReadCommand) -
         }
         // *brought-up*
         let again: Vec<Stretch> =
-            replicas.iter().map(|replica| gather(schema, replica, &next)).collect();
+            replicas.iter().map(|replica| gather(schema, replica, &next, bytes_max)).collect();
         let cut = |stretch: &Stretch| match (&stretch.reached, &merged.reached) {
             (Some(own), Some(first)) => {
                 compare(&schema.order, command.direction(), own, first).is_lt()
@@ -175,6 +185,7 @@ proptest! {
     fn replicas_are_read_as_one(
         writes in proptest::collection::vec((mutation(), 1u8..8), 0..8),
         command in any_command(),
+        bytes_max in prop_oneof![Just(usize::MAX), 1usize..400],
     ) {
         let schema = schema();
         let mut replicas = vec![Replica::new(), Replica::new(), Replica::new()];
@@ -194,7 +205,7 @@ proptest! {
             page(&schema, &command, &asked, None).0
         });
         let found = all_rows(&command, |command| {
-            read(&schema, &mut replicas, &crate::range::settle(command.clone()))
+            read(&schema, &mut replicas, &crate::range::settle(command.clone()), bytes_max)
         });
         prop_assert_eq!(found, expected);
     }

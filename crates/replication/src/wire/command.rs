@@ -3,7 +3,8 @@
 //! ```text
 //! command := table:16 partitions ranges:be16 range* reversed:u8
 //!            columns:be16 (id:be32 form:u8)* static_count:be16
-//!            row_limit per_partition_limit partition_limit bytes_max tombstone_limit now  be64 each
+//!            row_limit per_partition_limit partition_limit bytes_max tombstone_limit now
+//!                                                                       be64 each
 //!            static_only_rows:u8 bypass_cache:u8 resume
 //! partitions := 0 key:be32_bytes | 1 bound bound
 //! bound      := token:be64 after:u8 has_key:u8 [key:be32_bytes]
@@ -14,7 +15,7 @@
 
 use super::{end, flag, put_resume, resume};
 use model::key::KEY_BYTES_MAX;
-use model::{ClusteringOrder, ColumnId, TableId, Token};
+use model::{ColumnId, TableId, Token};
 use mutation::page::{ColumnForm, Partitions, ReadCommand, RingBound, RowShape, SendRange};
 use stdx::{Cursor, Damaged, Put};
 
@@ -92,7 +93,7 @@ fn put_place(out: &mut Vec<u8>, (prefix, weight): &(Vec<u8>, i8)) {
 }
 
 /// A command: statics first, a resumption within its partitions, keys that are short enough. What
-/// needs the schema is for [`check`].
+/// needs the schema is for [`crate::range::check_ranges`].
 pub fn decode(bytes: &[u8]) -> Result<ReadCommand, Damaged> {
     let mut cursor = Cursor::new(bytes);
     let table = TableId::from_bytes(cursor.array("table of a read")?);
@@ -140,20 +141,6 @@ pub fn decode(bytes: &[u8]) -> Result<ReadCommand, Damaged> {
     match resumes_within(&command) {
         true => Ok(command),
         false => Err(cursor.damaged("a read goes on outside of its partitions")),
-    }
-}
-
-/// A foreign command against the schema: its ranges ascend and do not overlap.
-pub fn check(command: &ReadCommand, order: &ClusteringOrder) -> Result<(), Damaged> {
-    let place = |at: &(Vec<u8>, i8), then: &(Vec<u8>, i8)| {
-        order.compare((&at.0, at.1), (&then.0, then.1)).is_le()
-    };
-    let each = command.ranges.iter().all(|range| place(&range.start, &range.end));
-    let all = command.ranges.windows(2).all(|pair| place(&pair[0].end, &pair[1].start));
-    debug_assert!(command.static_count <= command.columns.len(), "foreign-is-damaged: statics");
-    match each && all {
-        true => Ok(()),
-        false => Err(Damaged::new("ranges of a read out of order", 0)),
     }
 }
 

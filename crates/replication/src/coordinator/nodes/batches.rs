@@ -1,17 +1,14 @@
-//! Batches of which a part is on several nodes.
-//!
-//! Mutations with the same replicas go as one, and each replica applies what one of its shards owns
-//! as one. A logged batch of several such parts is in this node's batchlog before any of them is
-//! told, and until all of them were acknowledged; a start tries again what was left.
+//! Batches of which a part is on several nodes: mutations with the same replicas go as one, and
+//! each replica applies what one of its shards owns as one.
 //!
 //! Invariants
 //!  - *complete*: as in `coordinator::batch`.
 
-use super::write::{Spread, with_kind};
-use super::{Coordinator, refuse_write};
-use crate::coordinator::{BatchEntry, batch, own_coordinator};
+use super::Coordinator;
+use super::write::Spread;
+use crate::coordinator::{BatchEntry, batch};
 use crate::error::{WriteError, write_failed};
-use crate::options::{BatchKind, Consistency, WriteKind, WriteOptions};
+use crate::options::{Consistency, WriteKind, WriteOptions};
 use model::Token;
 use mutation::{FrozenMutation, FrozenView};
 use runtime::task::join_all;
@@ -24,15 +21,17 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A batch by where it goes.
 #[derive(Default)]
-struct Parts {
+pub(crate) struct Parts {
     /// By shard of this node.
     here: batch::Groups,
     spread: Vec<Spread>,
 }
 
 impl Parts {
-    fn of(coordinator: &Coordinator, entries: Vec<BatchEntry>) -> Parts {
+    /// Of entries; none is left out.
+    pub(crate) fn of(coordinator: &Coordinator, entries: Vec<BatchEntry>) -> Parts {
         let mut parts = Parts::default();
+        let asked = entries.len();
         for BatchEntry { table, token, mutation } in entries {
             let Some(replicas) = coordinator.replicas(&table, token) else {
                 let shard = table.tablets.shard_of(token);
@@ -53,14 +52,24 @@ impl Parts {
                 }),
             }
         }
+        let sum = parts.mutations().count();
+        assert!(sum == asked, "complete: {sum} of {asked} entries");
         parts
     }
 
-    fn count(&self) -> usize {
+    /// All mutations.
+    pub(crate) fn mutations(&self) -> impl Iterator<Item = &FrozenMutation> {
+        let spread = self.spread.iter().flat_map(|part| &part.mutations);
+        self.here.values().flatten().chain(spread)
+    }
+
+    /// How many of them are written apart.
+    pub(crate) fn count(&self) -> usize {
         self.here.len() + self.spread.len()
     }
 
-    async fn write(
+    /// Writes all of them; an error is the first.
+    pub(crate) async fn write(
         self,
         coordinator: &Coordinator,
         options: &WriteOptions,
@@ -86,47 +95,6 @@ impl Parts {
     }
 }
 
-/// As [`Coordinator::write_batch`], once this node has joined others.
-pub(crate) async fn write_batch(
-    coordinator: &Coordinator,
-    kind: BatchKind,
-    entries: Vec<BatchEntry>,
-    options: &WriteOptions,
-) -> Result<(), WriteError> {
-    refuse_write(options.consistency)?;
-    let asked = entries.len();
-    entries.iter().for_each(BatchEntry::check);
-    let parts = Parts::of(coordinator, entries);
-    let sum = |parts: &Parts| {
-        let spread = parts.spread.iter().map(|part| part.mutations.len());
-        parts.here.values().map(Vec::len).chain(spread).sum::<usize>()
-    };
-    assert!(sum(&parts) == asked, "complete: {} of {asked} entries", sum(&parts));
-    if kind == BatchKind::Unlogged || parts.count() < 2 {
-        return parts.write(coordinator, options).await;
-    }
-    let options = with_kind(options, WriteKind::Batch);
-    // A task of its own: once remembered the batch goes on, also when its client goes.
-    let task = coordinator.background.spawn(write_remembered(parts, options));
-    let stopped = || Err(WriteError::Overloaded("the node stops".to_owned()));
-    task.await.unwrap_or_else(|_| stopped())
-}
-
-async fn write_remembered(parts: Parts, options: WriteOptions) -> Result<(), WriteError> {
-    let failed = |error| write_failed(error, options.consistency, options.kind, 1);
-    let coordinator = own_coordinator().map_err(failed)?;
-    let spread = parts.spread.iter().flat_map(|part| &part.mutations);
-    let all: Vec<FrozenMutation> = parts.here.values().flatten().chain(spread).cloned().collect();
-    let logged = batch::remember(&coordinator, &all).await.map_err(failed)?;
-    let written = parts.write(&coordinator, &options).await;
-    match &written {
-        Ok(()) => batch::forget(&coordinator, logged),
-        // Nobody was told: the client may try again, and nobody else does.
-        Err(_) => batch::retry_later(&coordinator, logged, all),
-    }
-    written
-}
-
 /// Whether a part of a batch is on several nodes.
 pub(crate) fn is_spread(coordinator: &Coordinator, mutations: &[FrozenMutation]) -> bool {
     let schema = coordinator.cluster.schema();
@@ -142,7 +110,8 @@ pub(crate) async fn retry(
     mutations: Vec<FrozenMutation>,
 ) -> Result<(), WriteError> {
     let schema = coordinator.cluster.schema();
-    let mut entries = Vec::with_capacity(mutations.len());
+    let remembered = mutations.len();
+    let mut entries = Vec::with_capacity(remembered);
     for mutation in mutations {
         let Ok(view) = FrozenView::parse(&mutation.0) else { continue };
         let (table, token) = (schema.table_by_id(view.table()), Token::of(view.key()));
@@ -150,6 +119,7 @@ pub(crate) async fn retry(
             entries.push(BatchEntry { table, token, mutation });
         }
     }
+    assert!(entries.len() <= remembered, "complete: {} of {remembered}", entries.len());
     let (consistency, kind) = (Consistency::Quorum, WriteKind::Batch);
     let options = WriteOptions { consistency, timeout: RETRY_TIMEOUT, kind };
     Parts::of(coordinator, entries).write(coordinator, &options).await

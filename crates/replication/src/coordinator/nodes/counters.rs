@@ -85,6 +85,8 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         let (until, id) = (Instant::now() + options.timeout, table.schema.id);
         let host_id = self.cluster.node().host_id.into_bytes();
+        debug_assert!(table.schema.is_counter(), "led-once: a table without counters");
+        debug_assert!(replicas.iter().any(|one| one.is_here), "led-once: by who has none");
         let lead = move || async move { lead_counter(id, host_id, mutation).await };
         let shard = table.tablets.shard_of(token);
         let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;

@@ -8,7 +8,7 @@
 //!    are those that come in while no page is there.
 
 use super::Coordinator;
-use super::peers::{Answer, Asked, Question};
+use super::peers::{Answer, Asked, Question, left};
 use crate::error::ReadError;
 use crate::flock::Flock;
 use crate::options::Consistency;
@@ -16,15 +16,25 @@ use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, ReadPlan};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::TableEntry;
+use cluster::traffic::Work;
+use model::TableId;
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// A replica is late after this where the table asks for a percentile, until enough reads have been
 /// measured.
 const LATE_AFTER: Duration = Duration::from_millis(50);
+/// It is not late before this, however fast others are.
+const LATE_AFTER_MIN: Duration = Duration::from_millis(1);
+/// For how long a measured percentile holds, of how many reads it is, and of how many tables it is
+/// kept.
+const MEASURED_FOR: Duration = Duration::from_secs(10);
+const MEASURED_MIN: u64 = 100;
+const TABLES_MAX: usize = 1024;
 
 /// When another replica is asked besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +42,8 @@ pub(super) enum Retry {
     Never,
     Always,
     After(Duration),
+    /// After what so many thousandths of a per cent of the table's reads have taken.
+    Percentile(u32),
 }
 
 impl Retry {
@@ -45,7 +57,11 @@ impl Retry {
         match &option[..] {
             "none" | "never" => Retry::Never,
             "always" => Retry::Always,
-            _ => Retry::After(LATE_AFTER),
+            other => {
+                let number = other.strip_suffix("percentile").or(other.strip_suffix('p'));
+                let percent = number.and_then(|it| it.parse::<f64>().ok()).unwrap_or(99.0);
+                Retry::Percentile((percent.clamp(0.0, 100.0) * 1000.0) as u32)
+            }
         }
     }
 }
@@ -96,11 +112,7 @@ impl Coordinator {
         for index in plan.asked.clone() {
             flock.push(ask(index, state.question()));
         }
-        let mut late_at = match reading.retry {
-            Retry::Never => None,
-            Retry::Always => Some(Instant::now()),
-            Retry::After(span) => Some(Instant::now() + span),
-        };
+        let mut late_at = self.late_after(reading).map(|span| Instant::now() + span);
         while !(plan.tally.is_met() && state.has_first()) {
             let Some(ended) = next(&mut flock, late_at).await else {
                 late_at = None;
@@ -131,7 +143,50 @@ impl Coordinator {
             reading.progress.received.set(plan.tally.received());
             reading.progress.data_present.set(state.has_first());
         }
+        debug_assert!(state.has_first(), "data-and-digests: nobody has sent what is compared");
+        debug_assert!(!plan.tally.is_lost(), "acknowledged-at-level: {:?}", plan.tally);
         Ok(state.answers)
+    }
+}
+
+/// How long reads of tables take, as it was measured last.
+pub(super) type Spans = RefCell<BTreeMap<TableId, (Instant, Duration)>>;
+
+impl Coordinator {
+    /// After what time a replica is late, if ever.
+    fn late_after(&self, reading: &Reading<'_>) -> Option<Duration> {
+        let most = left(reading.until) / 2;
+        let span = match reading.retry {
+            Retry::Never => return None,
+            Retry::Always => Duration::ZERO,
+            Retry::After(span) => span,
+            Retry::Percentile(part) => self.measured(reading.table, part).min(most),
+        };
+        debug_assert!(span <= Duration::from_secs(3600), "late after {span:?}");
+        Some(span)
+    }
+
+    /// What so many thousandths of a per cent of a table's reads took, of late.
+    fn measured(&self, table: &TableEntry, part: u32) -> Duration {
+        let (id, now) = (table.schema.id, Instant::now());
+        let mut spans = self.nodes.spans.borrow_mut();
+        if let Some((at, span)) = spans.get(&id)
+            && now - *at < MEASURED_FOR
+        {
+            return *span;
+        }
+        let taken = table.local.traffic.taken(Work::Read).map(|taken| taken.recent);
+        let span = match taken.filter(|recent| MEASURED_MIN <= recent.count()) {
+            Some(recent) => Duration::from_nanos(recent.quantile(f64::from(part) / 100_000.0)),
+            None => LATE_AFTER,
+        };
+        if TABLES_MAX <= spans.len() {
+            spans.clear();
+        }
+        let span = span.max(LATE_AFTER_MIN);
+        spans.insert(id, (now, span));
+        debug_assert!(spans.len() <= TABLES_MAX, "the spans of {} tables", spans.len());
+        span
     }
 }
 
@@ -166,6 +221,7 @@ impl Gathering {
             return self.others;
         }
         self.firsts += 1;
+        debug_assert!(self.firsts == 1, "data-and-digests: {} first ones", self.firsts);
         self.first
     }
 
@@ -235,7 +291,9 @@ mod tests {
         check("ALWAYS", Retry::Always);
         check("50.00ms", Retry::After(Duration::from_millis(50)));
         check("0.5ms", Retry::After(Duration::from_micros(500)));
-        check("99.0PERCENTILE", Retry::After(LATE_AFTER));
+        check("99.0PERCENTILE", Retry::Percentile(99_000));
+        check("99.9percentile", Retry::Percentile(99_900));
+        check("", Retry::Percentile(99_000));
         check("NaNms", Retry::After(Duration::ZERO));
     }
 }

@@ -25,7 +25,7 @@ mod ring;
 mod truncate;
 mod write;
 
-pub(crate) use batches::{is_spread, retry, write_batch};
+pub(crate) use batches::{Parts, is_spread, retry};
 pub(crate) use counters::refusal_of;
 pub(crate) use peers::{Cause, left, refused};
 pub use write::Background;
@@ -51,6 +51,7 @@ pub(crate) struct Nodes {
     places: OnceCell<Rc<dyn Places>>,
     background: Background,
     planted: Cell<Option<Planted>>,
+    spans: gather::Spans,
 }
 
 /// Mistakes that tests plant, to see them caught.
@@ -127,6 +128,8 @@ impl Coordinator {
             is_local_dc: replica.is_local_dc,
             is_alive: replica.is_here || places.is_alive(replica.host_id),
         };
+        let here = replicas.iter().filter(|replica| replica.is_here).count();
+        assert!(here <= 1, "nearest-first: this node has {here} copies");
         replicas.iter().map(candidate).collect()
     }
 
@@ -174,7 +177,7 @@ fn refuse_read(level: Consistency) -> Result<(), ReadError> {
 }
 
 /// Levels that writes cannot have.
-fn refuse_write(level: Consistency) -> Result<(), WriteError> {
+pub(crate) fn refuse_write(level: Consistency) -> Result<(), WriteError> {
     match level.is_serial() {
         true => Err(WriteError::Refused(NO_LWT.to_owned())),
         false => Ok(()),

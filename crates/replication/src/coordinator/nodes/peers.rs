@@ -12,7 +12,7 @@ use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::TableEntry;
 use messaging::{CallError, Lost, Messaging, NotSent, Payload, Target, Verb};
 use mutation::FrozenMutation;
-use mutation::page::{Page, ReadCommand};
+use mutation::page::{Page, ReadCommand, RowShape};
 use runtime::time::{Instant, timeout};
 use std::rc::Rc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ impl Asked<'_> {
         command: &'a ReadCommand,
         until: Instant,
     ) -> Asked<'a> {
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         let bytes = Rc::new(wire::command::encode(command));
         Asked { table, command, bytes, until }
     }
@@ -90,6 +91,7 @@ impl Coordinator {
         asked: &Asked<'_>,
     ) -> Result<Answer, reader::ReadError> {
         let Asked { table, command, .. } = asked;
+        debug_assert!(command.shape == RowShape::Whole, "checked-where-it-enters: in pieces");
         match question {
             Question::Data => self.page_here(table, command).await.map(Answer::Page),
             Question::Digest => {
@@ -132,6 +134,7 @@ pub(super) enum Told {
 
 impl Told {
     pub(super) fn new(mut mutations: Vec<FrozenMutation>) -> Told {
+        assert!(!mutations.is_empty(), "acknowledged-at-level: a write of nothing");
         match mutations.len() {
             1 => Told::One(wire::shared(mutations.swap_remove(0))),
             _ => {
@@ -155,6 +158,7 @@ impl Told {
     }
 
     fn here(&self) -> Vec<FrozenMutation> {
+        debug_assert!(0 < self.size_bytes(), "acknowledged-at-level: a write of nothing");
         match self {
             Told::One(bytes) => vec![FrozenMutation(bytes.as_slice().into())],
             Told::Many(mutations, _) => mutations.clone(),
@@ -175,6 +179,7 @@ pub(super) async fn call(
     payload: Payload,
     time: Duration,
 ) -> Result<Vec<u8>, Refusal> {
+    debug_assert!(!payload.is_empty(), "a request for nothing: {}", verb.name);
     let Some(messaging) = Messaging::current() else {
         return Err(Refusal::new(RefusalKind::Failed, "this node does not speak to others"));
     };

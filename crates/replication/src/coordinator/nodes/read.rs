@@ -77,6 +77,7 @@ impl Coordinator {
         command: &ReadCommand,
     ) -> Result<Page, ReadError> {
         let Reading { table, level, .. } = *reading;
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         let candidates = self.candidates(&replicas);
         let factors = self.factors(&table.replication, &replicas, level);
         let plan = plan_read(level, &factors, &candidates);
@@ -102,6 +103,7 @@ impl Coordinator {
         command: &ReadCommand,
     ) -> Result<Page, ReadError> {
         let Reading { table, .. } = *reading;
+        assert!(plan.asked == [nearest], "nearest-first: {:?} are asked", plan.asked);
         if copies.replicas[nearest].is_here {
             reading.progress.required.set(plan.tally.required());
             let error = match self.page_here(table, command).await {
@@ -148,6 +150,8 @@ impl Coordinator {
             Answer::Stretch(_) => None,
         };
         let digests: Vec<_> = answers.iter().map(|(_, answer)| digest_of(answer)).collect();
+        assert!(1 < digests.len(), "data-and-digests: one page alone is compared");
+        assert!(digests.iter().all(Option::is_some), "data-and-digests: mutations are compared");
         let is_equal = |pair: &[Option<Digest>]| match self.is_planted(Planted::ComparesCounts) {
             true => pair[0].map(|it| it.bytes) == pair[1].map(|it| it.bytes),
             false => pair[0] == pair[1],

@@ -38,6 +38,8 @@ impl Coordinator {
             let questions = (Question::Mutations, Question::Mutations);
             let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
             let (who, stretches) = by_replica(answers);
+            assert!(!who.is_empty(), "shown-is-there: nobody has answered");
+            assert!(round <= ROUNDS_MAX, "bounded: {round} rounds");
             let merged = reconcile::merge(schema, &next, &stretches);
             let again = plan.again(&who, &copies.candidates);
             if !self.is_planted(Planted::KeepsRepairs) {
@@ -120,5 +122,7 @@ fn by_replica(answers: Answers) -> (Vec<usize>, Vec<Stretch>) {
         Answer::Stretch(stretch) => Some((index, stretch)),
         _ => None,
     });
-    stretches.unzip()
+    let (who, stretches): (Vec<usize>, Vec<Stretch>) = stretches.unzip();
+    debug_assert!(who.len() == stretches.len(), "shown-is-there: {who:?}");
+    (who, stretches)
 }

@@ -19,6 +19,7 @@ impl Coordinator {
         let Partitions::Range { start, end } = &command.partitions else {
             return Ok(Page::default());
         };
+        debug_assert!(start.token <= end.token, "ring-order: from {start:?} to {end:?}");
         let mut answer = Page::default();
         let (mut at, mut behind) = (start.token, None);
         loop {

@@ -50,6 +50,7 @@ impl Coordinator {
 
 /// Asks a node, until it was reached or the time is over.
 async fn truncate_on(node: Uuid, table: TableId, until: Instant) -> Result<(), String> {
+    debug_assert!(!node.is_nil(), "everywhere: a node without a name");
     let target = Target::statements(host(node), ToShard::At(0));
     loop {
         let payload = Payload::from(&table.as_bytes()[..]);

@@ -58,6 +58,8 @@ impl Background {
     fn enter(&self, bytes: usize) -> Option<GoesOn> {
         let (writes, held) = self.writes.get();
         let fits = writes < BACKGROUND_WRITES_MAX && held + bytes <= BACKGROUND_BYTES_MAX;
+        debug_assert!(writes <= BACKGROUND_WRITES_MAX, "bounded: {writes} writes");
+        debug_assert!(held <= BACKGROUND_BYTES_MAX, "bounded: {held} bytes");
         fits.then(|| {
             self.writes.set((writes + 1, held + bytes));
             GoesOn { writes: self.writes.clone(), bytes }
@@ -145,6 +147,8 @@ impl Pending {
 /// brings it. Here is where hints for them begin.
 fn note_missed(pending: &Pending) {
     let missed = pending.missed.borrow();
+    debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
+    debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
     if missed.is_empty() {
         return;
     }
@@ -178,6 +182,8 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         refuse_write(options.consistency)?;
         let Spread { replicas, copies, mutations, is_here_done } = spread;
+        let is_here = replicas.iter().any(|replica| replica.is_here);
+        assert!(is_here || !is_here_done, "led-once: done by who is no replica");
         let level = options.consistency;
         let candidates = self.candidates(&replicas);
         let factors = self.factors(&copies, &replicas, level);

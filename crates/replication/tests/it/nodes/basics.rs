@@ -127,6 +127,31 @@ fn what_a_node_has_missed_a_read_brings() {
     });
 }
 
+#[test]
+fn a_slow_replica_is_not_waited_for() {
+    let mut nodes = Nodes::new(14, &[1, 1, 1]);
+    nodes.run(0, async {
+        for pk in 0..20 {
+            put(pk, pk, 1, ALL).await.expect("a write");
+        }
+    });
+    for other in [0, 1] {
+        nodes.set_delay(2, other, SECOND);
+    }
+    nodes.run(0, async {
+        let began = runtime::time::Instant::now();
+        for pk in 0..20 {
+            assert_eq!(get(pk, QUORUM).await, Ok(Some(pk)));
+        }
+        let took = began.elapsed();
+        // Some ask the slow one first, and another one a while later.
+        assert!(took < 3 * SECOND, "{took:?}");
+        let read = get(1, ALL).await;
+        assert_eq!(read, Ok(Some(1)), "who needs all waits for all");
+        assert!(took + SECOND <= began.elapsed(), "nobody is left to ask instead");
+    });
+}
+
 /// A write that one replica has, and nobody acknowledged: once a read has shown it, all others do.
 #[test]
 fn what_a_read_has_shown_stays() {

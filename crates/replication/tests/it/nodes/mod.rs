@@ -2,4 +2,5 @@
 
 mod basics;
 mod faults;
+mod joined;
 mod world;
