@@ -5,10 +5,10 @@ import subprocess
 import time
 
 import pytest
-from cassandra import ConsistencyLevel, Unavailable
+from cassandra import ConsistencyLevel, ReadTimeout, Unavailable, WriteTimeout
 from cassandra.query import SimpleStatement
 from node import NEREID, Node
-from trio import Nodes, keyspace, registers, until
+from trio import Nodes, keyspace, registers, until, wait_for_driver
 
 
 @pytest.fixture(name="nodes")
@@ -79,13 +79,15 @@ def test_nothing_is_lost_while_each_node_is_killed(nodes, tablets):
             node.kill()
             time.sleep(3)
             node.start()
+            wait_for_driver(session)
         time.sleep(2)
 
 
 def test_a_node_that_is_paused_is_not_waited_for(nodes):
     session = nodes.connect()
     keyspace(session, "ks", True)
-    with registers(session, "ks.t"):
+    # What the node itself was to answer is late.
+    with registers(session, "ks.t", tolerated=(WriteTimeout, ReadTimeout)):
         for node in nodes:
             time.sleep(1)
             node.process.send_signal(signal.SIGSTOP)
@@ -103,6 +105,7 @@ def test_nodes_are_restarted_one_after_the_other(nodes):
             assert node.stop() == 0
             node.start()
             nodes.wait_for_peers()
+            wait_for_driver(session)
 
 
 def test_a_node_that_stops_is_down_at_once_and_levels_say_so(nodes):
