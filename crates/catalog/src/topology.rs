@@ -1,8 +1,8 @@
 //! The nodes of the cluster as one immutable snapshot, and the changes that it can undergo; as rows
 //! of `system.topology`, and back. Pure.
 //!
-//! A node is known to the others by its host id. Where it is, and how many shards it has, may change
-//! between two starts; its data centre, rack and tokens are for life.
+//! A node is known to the others by its host id. Where it is, and how many shards it has, may
+//! change between two starts; its data centre, rack and tokens are for life.
 //!
 //! Invariants
 //!  - *one-place*: no token is of two nodes that own tokens.
@@ -39,8 +39,9 @@ impl MemberState {
 
     /// As `system.topology` calls it.
     pub fn name(self) -> &'static str {
-        let found = MemberState::ALL.iter().find(|(state, _)| *state == self);
-        found.map_or("none", |(_, name)| name)
+        let (state, name) = MemberState::ALL[self as usize];
+        assert!(state == self, "round-trip: {self:?} has another name");
+        name
     }
 
     fn from_name(name: &str) -> Option<MemberState> {
@@ -139,7 +140,8 @@ impl Topology {
                 let (address, other) = (member.address, other.host_id);
                 return Err(format!("node {host_id} is at {address}, where node {other} is"));
             }
-            let taken = other.tokens.iter().find(|token| member.tokens.binary_search(token).is_ok());
+            let taken =
+                other.tokens.iter().find(|token| member.tokens.binary_search(token).is_ok());
             if let Some(token) = taken {
                 let (token, other) = (token.0, other.host_id);
                 return Err(format!("node {host_id} has token {token}, as node {other} has"));
@@ -153,6 +155,7 @@ impl Topology {
         debug_assert_eq!(self.check(change), Ok(()), "one-place, gone-for-good");
         let mut next = self.clone();
         next.version += 1;
+        let count = self.members.len();
         match change {
             TopologyChange::Set(member) => {
                 next.members.insert(member.host_id, Arc::new(member.clone()));
@@ -164,12 +167,14 @@ impl Topology {
             }
         }
         assert!(self.version < next.version, "versions-grow: {} again", next.version);
+        assert!(count <= next.members.len(), "gone-for-good: a node is forgotten");
         next
     }
 }
 
 /// What makes changes durable: one partition, with one timestamp. `after`: the topology after them.
 pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) -> FrozenMutation {
+    assert!(changes.len() as u64 <= after.version, "versions-grow: more changes than versions");
     let members = changes.iter().filter_map(|change| match change {
         TopologyChange::Set(member) => after.member(member.host_id),
         TopologyChange::Left(host_id) => after.member(*host_id),
@@ -179,6 +184,8 @@ pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) ->
 
 /// All of a topology, in place of what there was.
 pub fn whole(topology: &Topology, timestamp: i64) -> FrozenMutation {
+    let count = topology.members.len() as u64;
+    debug_assert!(count <= topology.version, "versions-grow: {count} nodes by fewer changes");
     write(topology.version, topology.members(), true, timestamp)
 }
 
@@ -199,6 +206,9 @@ fn write<'m>(
         ("version", bigint(version as i64)),
     ]);
     for member in members {
+        debug_assert!(member.tokens.is_sorted(), "round-trip: tokens out of order");
+        debug_assert!(0 < member.shards, "round-trip: a node without shards");
+        debug_assert!(!member.rack.is_empty(), "round-trip: a node without a rack");
         let tokens: Vec<String> = member.tokens.iter().map(|token| token.0.to_string()).collect();
         let joined = tokens.join(",");
         let set = |texts: Vec<String>| {
@@ -241,7 +251,13 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
         let host_id = host_id.map_err(|_| damaged("a host id that is none".to_owned()))?;
         let member = member(row, host_id)
             .ok_or_else(|| damaged(format!("the row of node {host_id} makes no sense")))?;
-        topology.members.insert(host_id, Arc::new(member));
+        let before = topology.members.insert(host_id, Arc::new(member));
+        debug_assert!(before.is_none(), "round-trip: two rows of node {host_id}");
+    }
+    if topology.version < topology.members.len() as u64 {
+        let (version, nodes) = (topology.version, topology.members.len());
+        let what = format!("{nodes} nodes, and version {version}");
+        return Err(DamagedSchema { table: format!("system.{TABLE}"), what });
     }
     Ok(topology)
 }
@@ -278,9 +294,8 @@ fn number<const N: usize>(row: &Row, name: &str) -> Option<[u8; N]> {
 /// The texts of a set; none where it is null.
 fn texts(row: &Row, name: &str) -> Option<Vec<String>> {
     let Some(bytes) = row.get(name) else { return Some(Vec::new()) };
-    let text = |part: Result<Option<&[u8]>, stdx::Damaged>| {
-        String::from_utf8(part.ok()??.to_vec()).ok()
-    };
+    let text =
+        |part: Result<Option<&[u8]>, stdx::Damaged>| String::from_utf8(part.ok()??.to_vec()).ok();
     list_elements(bytes).map(text).collect()
 }
 

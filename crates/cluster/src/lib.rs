@@ -14,8 +14,8 @@
 //! * `catalog`, a crate of its own: the pure state machine, and its rows.
 //! * Of a shard: [`uuids`], [`settings`] and `auto_snapshots` (options), [`trace_rules`],
 //!   [`statements`], [`traffic`] (counters).
-//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`]; [`peers`], the other
-//!   nodes.
+//! * The catalog on a shard: [`schema`] (with the shard's counters), [`access`]; [`peers`], the
+//!   other nodes.
 //! * This node: [`node`] (identity), `node_tables` (what it keeps of itself, as rows), `stored`
 //!   (the catalog as these rows have it).
 //! * [`placement`]: which nodes, and which shards of these, have a token.
@@ -34,8 +34,8 @@ pub mod event;
 pub mod group0;
 pub mod membership;
 pub mod node;
-pub mod peers;
 pub mod nodes;
+pub mod peers;
 pub mod placement;
 pub mod rates;
 pub mod records;

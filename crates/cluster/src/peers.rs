@@ -5,6 +5,7 @@
 //!
 //! Invariants
 //!  - *gone-for-good*: a node that has left is refused by every shard.
+//!  - *alive-first*: a node that serves clients is alive.
 
 use catalog::{MemberState, Topology};
 use messaging::{HostId, Messaging};
@@ -24,6 +25,8 @@ pub struct Life {
     pub schema: Uuid,
     /// Bytes of SSTables, as it said last.
     pub load_bytes: u64,
+    /// How often it was seen to start anew.
+    pub starts: u32,
 }
 
 /// The lives of the other nodes, by host id. Who is not in it was not heard of yet.
@@ -41,6 +44,8 @@ impl Peers {
     }
 
     pub(crate) fn replace(&self, lives: Lives) {
+        let ready = lives.values().all(|life| life.is_alive || !life.serves);
+        debug_assert!(ready, "alive-first: a node that is down serves");
         self.lives.replace(Rc::new(lives));
     }
 }
@@ -53,6 +58,7 @@ pub(crate) fn host(id: Uuid) -> HostId {
 /// Tells the messages of this shard where the nodes are; `me` is this one.
 pub(crate) fn tell_addresses(topology: &Topology, me: Uuid) {
     let Some(messaging) = Messaging::current() else { return };
+    debug_assert!(!me.is_nil(), "gone-for-good: a node without a name");
     for member in topology.members().filter(|member| member.host_id != me) {
         match member.state {
             MemberState::Normal => messaging.set_peer(host(member.host_id), member.address),

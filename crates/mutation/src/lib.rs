@@ -26,8 +26,8 @@ pub use compact::{CompactionFilter, Outside, PurgeCounts, QueryCompactor, RowSte
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder, drop_times, newer_than_drops};
 pub use page::{
-    ColumnForm, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece, RowPieces,
-    RowShape, SendRange,
+    ColumnForm, LIVENESS, Page, PageView, Partitions, ReadCommand, Resume, RingBound, RowPiece,
+    RowPieces, RowShape, SendRange,
 };
 pub use range::{
     ClusteringPosition, ClusteringRange, Direction, RangeTombstone, RangeTombstoneList,

@@ -846,7 +846,7 @@ impl Connection {
         Known { skip_metadata: bound.skip_metadata && told, metadata_id, tablet }
     }
 
-    /// The replicas that a request should have been sent to, for clients with the tablets extension.
+    /// The replicas that a request should have been sent to, for clients with that extension.
     fn better_tablet(
         &self,
         prepared: &query::Prepared,

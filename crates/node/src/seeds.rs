@@ -30,7 +30,7 @@ pub(crate) fn membership(
         command_time: millis("group0_raft_op_timeout_in_ms"),
         segment_bytes,
         policy: Arc::new(|| Rc::new(Plain)),
-        verbs: Arc::new(|_| ()),
+        verbs: Arc::new(replication::serve),
     })
 }
 
@@ -121,9 +121,8 @@ mod tests {
         for (name, value) in options {
             values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
         }
-        let found = seeds(&values, 7000).map(|found| {
-            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-        });
+        let found = seeds(&values, 7000)
+            .map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
         match expected {
             [] => assert!(found.is_err(), "{options:?}: {found:?}"),
             _ => assert_eq!(found, Ok(expected.join(" ").trim().to_owned()), "{options:?}"),

@@ -23,6 +23,7 @@ mod json;
 mod layout;
 
 use crate::coordinator::{Coordinator, own_storage, work_of};
+use crate::cursor::Cursor;
 use crate::options::ReadOptions;
 use crate::scan::Scan;
 use crate::{ReadError, range, virtual_read};
@@ -30,14 +31,12 @@ use cluster::{TableEntry, TableKind};
 use dump::{Dump, Origin};
 use layout::Layout;
 use model::{DecoratedKey, Token};
+use mutation::Step;
 use mutation::page::{Page, Partitions, ReadCommand, Resume};
-use mutation::{Fragment, Step};
-use reader::semaphore::{Permit, Units};
-use reader::{Budget, PartitionScope, Slice, Source};
+use reader::{PartitionScope, Slice};
 use runtime::io::IoClass;
 use runtime::task::join_all;
 use runtime::time::{Instant, Mark};
-use std::collections::VecDeque;
 use std::time::Duration;
 use stdx::Bytes;
 use storage::{SourceOptions, Storage};
@@ -47,9 +46,6 @@ const PARTITIONS_MAX: usize = 1000;
 
 /// How long partitions are looked at for one page: less than any read may take.
 const TIME_MAX: Duration = Duration::from_secs(1);
-
-/// What a fill that has to wait is charged for while it does.
-const IO_BYTES: usize = 16 << 10;
 
 /// The place of all that a virtual table has.
 const VIRTUAL: &str = "virtual-table";
@@ -65,7 +61,11 @@ impl Coordinator {
         options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
         let work = work_of(command, options.consistency);
-        let required = self.admit_read(table, work, options)?;
+        // Of a table that is on several nodes it is what this one has.
+        let required = match self.is_spread(table) {
+            true => 1,
+            false => self.admit_read(table, work, options)?,
+        };
         let began = Mark::now();
         let after = command.resume.as_ref().and_then(|resume| resume.after.as_ref());
         if let Some((after, _)) = after
@@ -191,63 +191,4 @@ async fn read_here(storage: &Storage, command: &ReadCommand) -> Result<Page, rea
     let resume = last.map(|key| key.key.to_vec());
     let resume = resume.map(|key| Resume { key, after: None, rows_in_partition: 0 });
     Ok(Page { resume, ..dump.finish() })
-}
-
-/// The fragments of a source one by one, its buffers charged to the permit.
-pub(crate) struct Cursor<'p> {
-    source: Box<dyn Source>,
-    permit: Option<&'p Permit>,
-    units: Option<Units>,
-    ready: VecDeque<Fragment>,
-    batch: Vec<Fragment>,
-}
-
-impl<'p> Cursor<'p> {
-    fn new(source: Box<dyn Source>, permit: Option<&'p Permit>) -> Cursor<'p> {
-        let units = permit.map(Permit::no_units);
-        Cursor { source, permit, units, ready: VecDeque::new(), batch: Vec::new() }
-    }
-
-    /// The next fragment, and with it at most `ahead` more; `None`: the source is at its end.
-    async fn next(&mut self, ahead: usize) -> Result<Option<Fragment>, reader::ReadError> {
-        if self.ready.is_empty() {
-            debug_assert!(self.batch.is_empty(), "bounded: a batch was not taken");
-            let fragments_max = Budget::BATCH.fragments_max.min(ahead.saturating_add(1));
-            let budget = Budget { fragments_max, ..Budget::BATCH };
-            match (self.source.try_fill(budget, &mut self.batch), self.permit) {
-                (Some(filled), _) => filled?,
-                (None, None) => self.source.fill(budget, &mut self.batch).await?,
-                (None, Some(permit)) => {
-                    let io = permit.request_memory(IO_BYTES).await?;
-                    permit.awaiting(self.source.fill(budget, &mut self.batch)).await?;
-                    drop(io);
-                    permit.check()?;
-                }
-            }
-            if let Some(units) = &mut self.units {
-                units.set(self.source.memory_bytes())?;
-            }
-            self.ready.extend(self.batch.drain(..));
-            runtime::task::yield_if_needed().await;
-        }
-        Ok(self.ready.pop_front())
-    }
-
-    /// Gives back what was taken last.
-    fn put_back(&mut self, fragment: Fragment) {
-        let held = self.ready.len();
-        debug_assert!(held <= Budget::BATCH.fragments_max, "bounded: {held} fragments");
-        self.ready.push_front(fragment);
-    }
-
-    /// The key of the next partition, whose rest is skipped. Nothing else is read from it.
-    async fn next_key(&mut self) -> Result<Option<DecoratedKey>, reader::ReadError> {
-        while let Some(fragment) = self.next(0).await? {
-            if let Fragment::PartitionStart { key, .. } = fragment {
-                self.source.next_partition();
-                return Ok(Some(key));
-            }
-        }
-        Ok(None)
-    }
 }

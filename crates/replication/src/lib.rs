@@ -10,26 +10,39 @@
 //!    mode promises; a batch when all of it is, or is certain to be.
 //!  - *ring-order*: a range is read tablet by tablet, in token order.
 //!
-//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure),
-//! [`coordinator`] with what is below it, `sizes`; [`fragments`] (mutation fragments as they are
-//! stored).
+//!  - *acknowledged-at-level*, *said-uncertain*: what goes to several nodes; see
+//!    [`coordinator::nodes`].
+//!
+//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
+//! [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas); [`placement`],
+//! `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what other nodes ask
+//! for); [`fragments`] (mutation fragments as they are stored).
 
 mod batchlog;
 pub mod coordinator;
 pub mod counter;
+mod cursor;
+pub mod digest;
 pub mod error;
+mod flock;
 pub mod fragments;
 pub mod options;
 pub mod paxos;
+pub mod placement;
 pub mod plan;
 pub mod range;
+pub mod reconcile;
 pub mod scan;
+mod serve;
 mod sizes;
+pub mod stretch;
 mod virtual_read;
+pub mod wire;
 
 pub use coordinator::lwt::Round;
 pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
+pub use serve::serve;
 pub use storage::{AHEAD_MAX, Exceeded};

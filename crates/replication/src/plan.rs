@@ -4,6 +4,10 @@
 //!  - *quorums-meet*: two quorums of the same copies have one in common.
 //!  - *part-of-all*: what is required of a data center is no more than of the cluster, and what is
 //!    alive no more than there is.
+//!
+//! In reading order: this, of a cluster of one node; [`nodes`], of several.
+
+pub mod nodes;
 
 use crate::options::Consistency;
 use cluster::Replication;

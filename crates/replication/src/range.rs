@@ -6,9 +6,10 @@
 //!  - *within-limits*: an answer has no more rows and partitions than its command allows.
 //!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
-use model::{TabletMap, Token};
-use mutation::page::{Page, Partitions, ReadCommand, Resume, RingBound};
+use model::{ClusteringOrder, TabletMap, Token};
+use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound};
 use std::cmp::Ordering;
+use stdx::Damaged;
 
 /// Prepares a command to be cut into parts: where it resumes, its range starts.
 pub fn settle(mut command: ReadCommand) -> ReadCommand {
@@ -26,6 +27,20 @@ pub fn settle(mut command: ReadCommand) -> ReadCommand {
     }
     command.resume = Some(resume);
     command
+}
+
+/// A command of another node against the schema: its ranges ascend and do not overlap.
+pub(crate) fn check_ranges(command: &ReadCommand, order: &ClusteringOrder) -> Result<(), Damaged> {
+    let place = |at: &(Vec<u8>, i8), then: &(Vec<u8>, i8)| {
+        order.compare((&at.0, at.1), (&then.0, then.1)).is_le()
+    };
+    let each = command.ranges.iter().all(|range| place(&range.start, &range.end));
+    let all = command.ranges.windows(2).all(|pair| place(&pair[0].end, &pair[1].start));
+    debug_assert!(command.static_count <= command.columns.len(), "statics-first: too many");
+    match each && all {
+        true => Ok(()),
+        false => Err(Damaged::new("ranges of a read out of order", 0)),
+    }
 }
 
 /// The tablet in which a settled command begins.
@@ -100,6 +115,36 @@ pub fn part(
     })
 }
 
+/// The part of a settled command that lies behind a token (from its start on, where none is given)
+/// and up to another one, that one included, with what `answer` leaves of the limits; `None`: there
+/// is none.
+pub(crate) fn stretch(
+    command: &ReadCommand,
+    (behind, last): (Option<Token>, Token),
+    answer: &Page,
+) -> Option<ReadCommand> {
+    let Partitions::Range { start, end } = &command.partitions else { return None };
+    debug_assert!(answer.resume.is_none(), "no-gap: the stretch to {last:?} is read too early");
+    debug_assert!(behind < Some(last), "no-gap: a stretch from {behind:?} to {last:?}");
+    let start = match behind {
+        Some(token) => later(start, RingBound { token, key: None, after: true }),
+        None => start.clone(),
+    };
+    let end = earlier(end, RingBound { token: last, key: None, after: true });
+    if compare(&start, &end) != Ordering::Less {
+        return None;
+    }
+    Some(ReadCommand {
+        partitions: Partitions::Range { start, end },
+        row_limit: command.row_limit.saturating_sub(answer.row_count),
+        partition_limit: command.partition_limit.saturating_sub(answer.partition_count),
+        bytes_max: command.bytes_max.saturating_sub(answer.bytes.len()),
+        tombstone_limit: command.tombstone_limit.saturating_sub(answer.tombstones_seen),
+        resume: command.resume.clone().filter(|_| behind.is_none()),
+        ..command.clone()
+    })
+}
+
 /// Adds the page of a part to the answer.
 pub fn append(answer: &mut Page, mut page: Page) {
     assert!(answer.resume.is_none(), "no-gap: a part is added to one that has something left");
@@ -113,6 +158,17 @@ pub fn append(answer: &mut Page, mut page: Page) {
     answer.tombstones_seen += page.tombstones_seen;
     answer.opened.0 += page.opened.0;
     answer.resume = page.resume;
+}
+
+/// Where an answer that has reached a limit with its last partition goes on; `None`: it has not.
+pub(crate) fn full_at(command: &ReadCommand, answer: &Page) -> Option<Resume> {
+    let is_full = command.row_limit <= answer.row_count
+        || command.partition_limit <= answer.partition_count
+        || command.bytes_max <= answer.bytes.len();
+    debug_assert!(command.shape == mutation::RowShape::Whole, "forward: a range in pieces");
+    let partitions = PageView::trusted(&answer.bytes, command.layout()).partitions();
+    let last = partitions.last().filter(|_| is_full)?;
+    Some(Resume { key: last.key().to_vec(), after: None, rows_in_partition: 0 })
 }
 
 /// The order of bounds on the ring.

@@ -26,6 +26,11 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<Exceeded, WriteError> {
+        if self.is_spread(table) {
+            // What is large the replicas know, and do not tell yet.
+            let written = Box::pin(self.write(table, token, mutation, options)).await;
+            return written.map(|()| Exceeded::default());
+        }
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
@@ -50,7 +55,7 @@ impl Coordinator {
         let mut exceeded = Exceeded::default();
         let mut elsewhere: BTreeMap<u16, Vec<FrozenMutation>> = BTreeMap::new();
         let mut last = None;
-        for entry in entries {
+        for entry in entries.filter(|entry| !self.is_spread(&entry.table)) {
             let shard = entry.table.tablets.shard_of(entry.token);
             entry.check();
             if shard == self.shard {

@@ -53,6 +53,10 @@ impl ByLog {
         let new = command.version().unwrap_or_else(time_uuid_now);
         let (prev, new) = (self.machine.last(), StateId(*new.as_bytes()));
         assert!(prev != new, "decided-on-the-last: {new} again");
+        assert!(
+            before.schema.version == self.machine.cluster().schema().version,
+            "decided-on-the-last: the schema is another one"
+        );
         let own = self.machine.propose_own(new, command);
         let proposal = once::Command { prev, new, payload };
         match once::change(&self.group, &self.machine, &proposal, self.within).await {

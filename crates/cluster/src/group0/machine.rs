@@ -164,7 +164,8 @@ impl Inner {
                 storage.apply_all(rows).await.map_err(|error| error.to_string())
             }
             false => {
-                let beside = vec![rows.pop().expect("the place"), history_row(&states, &gone, latest)];
+                let beside =
+                    vec![rows.pop().expect("the place"), history_row(&states, &gone, latest)];
                 match self.take_own(&states) {
                     Some(own) => self.cluster.carry_out_own(own, beside).await,
                     None => {

@@ -36,8 +36,8 @@ pub struct Own {
     pub within: Duration,
 }
 
-/// Starts this node's part of the group; from then on changes of the catalog are ordered by its log.
-/// On shard 0 of a node that has booted. `tune`: other knobs than the usual.
+/// Starts this node's part of the group; from then on changes of the catalog are ordered by its
+/// log. On shard 0 of a node that has booted. `tune`: other knobs than the usual.
 pub fn start(
     own: Own,
     start: Start,
@@ -45,6 +45,8 @@ pub fn start(
 ) -> Erased<'static, Result<Group, Failed>> {
     Erased::new(move || async move {
         let Own { group, me, transport, segment_bytes, within } = own;
+        assert!(runtime::shard_id() == 0, "the schema log is of shard 0");
+        assert!(!within.is_zero(), "a change takes time");
         let machine = CatalogMachine::load().await?;
         let mut options = Options::new(command_bytes_max(segment_bytes));
         tune(&mut options);

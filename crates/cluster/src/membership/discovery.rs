@@ -1,18 +1,18 @@
 //! Which node makes the group, when several start at once for the first time. Pure.
 //!
-//! A node without a group asks its seeds, and whoever these know, for whom they know. Where somebody
-//! belongs to a group it joins that one. Otherwise, once everybody that it knows has answered, and
-//! nobody knows another one, the least by host id makes the group of those that are their own seeds;
-//! where nobody is, of all. So a node makes no group behind the back of a seed that started anew and
-//! has forgotten it.
+//! A node without a group asks its seeds, and whoever these know, for whom they know. Where
+//! somebody belongs to a group it joins that one. Otherwise, once everybody that it knows has
+//! answered, and nobody knows another one, the least by host id makes the group of those that
+//! are their own seeds; where nobody is, of all. So a node makes no group behind the back of a
+//! seed that started anew and has forgotten it.
 //!
 //! Invariants
-//!  - *one-founder*: of nodes that have the same seeds one makes a group, whenever they start and
-//!    whatever they forget by a crash. For who asks is known to who is asked: of two founders the
-//!    later one would have asked the earlier one, or been asked by it, and so have known that it is
-//!    less, or that there is a group.
-//!  - *not-behind-backs*: a node that decides to make the group says from then on that there is one;
-//!    and it decides only where nobody new has asked it since it began to ask.
+//!  - *one-founder*: of nodes that have the same seeds one makes a group, whenever they start
+//!    and whatever they forget by a crash. For who asks is known to who is asked: of two
+//!    founders the later one would have asked the earlier one, or been asked by it, and so have
+//!    known that it is less, or that there is a group.
+//!  - *not-behind-backs*: a node that decides to make the group says from then on that there is
+//!    one; and it decides only where nobody new has asked it since it began to ask.
 
 use super::form::{Acquaintance, Contact};
 use model::Uuid;
@@ -60,6 +60,7 @@ impl Known {
     /// This node, and the seeds that it was told of; without any it is its own.
     pub(super) fn new(host_id: Uuid, address: SocketAddr, mut seeds: Vec<SocketAddr>) -> Known {
         let is_seed = seeds.is_empty() || seeds.contains(&address);
+        assert!(!host_id.is_nil(), "one-founder: a node without a name");
         let me = Contact { host_id, address, is_seed };
         seeds.retain(|seed| *seed != address);
         Known { me, contacts: BTreeMap::new(), seeds, founds: None }
@@ -68,7 +69,9 @@ impl Known {
     /// What this node says to others.
     pub(super) fn said(&self) -> Acquaintance {
         let contacts = [self.me].into_iter().chain(self.contacts.values().copied()).collect();
-        Acquaintance { group: self.founds, contacts }
+        let said = Acquaintance { group: self.founds, contacts };
+        debug_assert!(said.contacts[0] == self.me, "one-founder: who speaks is not known");
+        said
     }
 
     /// Takes what another node said; whether somebody is new.
@@ -77,6 +80,8 @@ impl Known {
         for contact in said.contacts.iter().filter(|it| it.host_id != self.me.host_id) {
             news |= self.contacts.insert(contact.host_id, *contact) != Some(*contact);
         }
+        let me = self.me.host_id;
+        debug_assert!(!self.contacts.contains_key(&me), "one-founder: {me} is its own peer");
         news
     }
 
@@ -87,6 +92,8 @@ impl Known {
         addresses.retain(|address| *address != self.me.address);
         addresses.sort();
         addresses.dedup();
+        let all = self.contacts.values().all(|it| addresses.contains(&it.address));
+        debug_assert!(all, "one-founder: who is known is not asked");
         addresses
     }
 
@@ -94,6 +101,7 @@ impl Known {
     pub(super) fn is_oneself(&mut self, seed: SocketAddr) {
         self.seeds.retain(|other| *other != seed);
         self.me.is_seed = true;
+        debug_assert!(!self.to_ask().contains(&seed), "one-founder: a node asks itself");
     }
 
     /// What follows from the answers to all that [`Known::to_ask`] named; `asked` is what this node

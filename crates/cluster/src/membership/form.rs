@@ -1,7 +1,7 @@
 //! What nodes say to each other about who belongs to the cluster, as bytes. Pure.
 //!
-//! Integers are big-endian; a text is its length (two bytes) and its bytes; an address is its length
-//! (4 or 16), its bytes and a port.
+//! Integers are big-endian; a text is its length (two bytes) and its bytes; an address is its
+//! length (4 or 16), its bytes and a port.
 //!
 //! Invariants
 //!  - *one-form*: bytes are a value in its only form, or damage; never a panic.
@@ -37,8 +37,9 @@ pub(super) struct Acquaintance {
 impl Acquaintance {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        out.put(self.group.unwrap_or(Uuid::nil()).as_bytes());
+        out.put(self.group.unwrap_or_default().as_bytes());
         put_contacts(&self.contacts, &mut out);
+        debug_assert!(18 <= out.len(), "one-form: {} bytes", out.len());
         out
     }
 
@@ -47,6 +48,7 @@ impl Acquaintance {
         let group = Uuid::from_bytes(cursor.array("a group")?);
         let contacts = contacts(&mut cursor)?;
         ended(&cursor)?;
+        debug_assert!(contacts.len() <= CONTACTS_MAX, "few: {} contacts", contacts.len());
         Ok(Acquaintance { group: Some(group).filter(|group| !group.is_nil()), contacts })
     }
 }
@@ -156,6 +158,8 @@ pub(super) fn encode_member(member: &Member) -> Vec<u8> {
     member.tokens.iter().for_each(|token| out.put_i64(token.0));
     out.put_u16(member.features.len() as u16);
     member.features.iter().for_each(|feature| put_text(feature, &mut out));
+    debug_assert!(0 < member.shards, "one-form: a node without shards");
+    debug_assert!(member.tokens.is_sorted(), "one-form: tokens out of order");
     out
 }
 
@@ -202,6 +206,7 @@ pub(super) fn decode_member(bytes: &[u8]) -> Result<Member, Damaged> {
 
 fn put_contacts(contacts: &[Contact], out: &mut Vec<u8>) {
     let contacts = &contacts[..contacts.len().min(CONTACTS_MAX)];
+    debug_assert!(contacts.len() <= usize::from(u16::MAX), "few: {} contacts", contacts.len());
     out.put_u16(contacts.len() as u16);
     for contact in contacts {
         out.put(contact.host_id.as_bytes());
@@ -258,6 +263,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
+    debug_assert!(end <= text.len(), "one-form: more than the text");
     out.put_u16(end as u16);
     out.put(&text.as_bytes()[..end]);
 }
@@ -302,7 +308,7 @@ mod tests {
 
     fn member() -> impl Strategy<Value = Member> {
         let sets = (any::<BTreeSet<i64>>(), proptest::collection::btree_set("[a-z]{1,9}", 0..4));
-        let texts = ("[a-z]{1,9}", "[a-zé]{1,9}", ".{0,9}");
+        let texts = ("[a-z]{1,9}", "[a-z\u{e9}]{1,9}", ".{0,9}");
         (contact(), contact(), texts, 1u16.., sets).prop_map(|(at, client, texts, shards, sets)| {
             Member {
                 host_id: Uuid::from_u128(at.host_id.as_u128() | 1),
@@ -322,7 +328,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_heard(acquaintance in acquaintance(), member in member(), why in ".{0,99}") {
+        fn what_is_said_is_heard(
+            acquaintance in acquaintance(),
+            member in member(),
+            why in ".{0,99}",
+        ) {
             prop_assert_eq!(Acquaintance::decode(&acquaintance.encode()), Ok(acquaintance.clone()));
             prop_assert_eq!(decode_member(&encode_member(&member)), Ok(member));
             let answers =

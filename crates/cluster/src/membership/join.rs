@@ -6,11 +6,11 @@
 //!  - *own-data-stays*: a node that has tables of its own does not join others, and a cluster that
 //!    has tables takes no node yet: its data would have to move.
 
+use super::Membership;
 use super::discovery::{Answers, Step, Waits};
 use super::form::{Acquaintance, Answer, Contact, Pulse, decode_member, encode_member};
 use super::transport::number;
 use super::verbs::{DISCOVER, JOIN, PING, RAFT};
-use super::Membership;
 use crate::peers;
 use crate::registry::ChangeError;
 use crate::schema::{Catalog, Schema};
@@ -44,7 +44,10 @@ pub(super) fn serve(verbs: &mut Verbs) {
 /// This node's part, where it has one yet, and this is the shard that is asked.
 fn own() -> Result<Rc<Membership>, Payload> {
     let membership = runtime::local::try_get::<Membership>();
-    membership.ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
+    let of_shard_0 = membership.is_none() || runtime::shard_id() == 0;
+    assert!(of_shard_0, "same-everywhere: membership is of shard 0");
+    membership
+        .ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
 }
 
 fn refusal(what: impl ToString) -> Payload {
@@ -123,6 +126,7 @@ fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
         let (host_id, other) = (member.host_id, other.host_id);
         return Some(format!("its host id, {host_id}, ends as that of node {other}"));
     }
+    assert!(member.state == MemberState::Normal, "decided-in-order: who left asks to join");
     let mut keyspaces = catalog.schema.keyspaces.keys();
     let of_users = keyspaces.find(|name| !Schema::is_system(name));
     of_users.map(|name| {
@@ -141,7 +145,10 @@ impl Membership {
             Some(group) => Acquaintance { group: Some(group), contacts: self.contacts() },
             None => {
                 self.known.borrow_mut().hear(said);
-                self.known.borrow().said()
+                let answer = self.known.borrow().said();
+                let known = answer.contacts.len();
+                debug_assert!(0 < known, "one-founder: a node does not know itself");
+                answer
             }
         }
     }
@@ -173,10 +180,21 @@ impl Membership {
         if member.host_id.as_u64_pair().1 == 0 {
             return Answer::Refused("a host id that ends with zeros".to_owned());
         }
-        let decide = move |catalog: &Catalog| {
+        let accepted = || {
+            let contacts = self.contacts();
+            Answer::Accepted(Acquaintance { group: Some(group), contacts })
+        };
+        let is_in = |catalog: &Catalog, member: &Member| {
             let known = catalog.topology.member(member.host_id);
-            if known.is_some_and(|known| known.state == MemberState::Normal) {
-                // It has asked before, and did not hear the answer.
+            known.is_some_and(|known| known.state == MemberState::Normal)
+        };
+        // It has asked before, and did not hear the answer. Nobody else is asked then: without its
+        // vote there may be no majority.
+        if is_in(&self.cluster.catalog(), &member) {
+            return accepted();
+        }
+        let decide = move |catalog: &Catalog| {
+            if is_in(catalog, &member) {
                 return Ok(Vec::new());
             }
             match refuses(catalog, &member) {
@@ -185,10 +203,7 @@ impl Membership {
             }
         };
         match self.cluster.change_topology(decide).await {
-            Ok(()) => {
-                let contacts = self.contacts();
-                Answer::Accepted(Acquaintance { group: Some(group), contacts })
-            }
+            Ok(()) => accepted(),
             Err(ChangeError::Refused(why)) => Answer::Refused(why),
             Err(ChangeError::Failed(why)) => Answer::Later(why),
         }
@@ -216,6 +231,7 @@ impl Membership {
                     }
                 }
             }
+            assert!(self.group.borrow().is_none(), "one-founder: a member looks for a group");
             let step = self.known.borrow_mut().decide(&asked, &answers, random_uuid());
             let waits = match step {
                 Step::Found => {
@@ -267,14 +283,15 @@ impl Membership {
             Err(down) => return Err(Unasked::NotNow(down.to_string())),
         };
         self.messaging.set_peer(reached.host, address);
-        let target =
-            Target { shard: ToShard::At(0), ..Target::control(reached.host) };
+        let target = Target { shard: ToShard::At(0), ..Target::control(reached.host) };
         let payload = said.encode().into();
         let asked = self.messaging.call(target, DISCOVER, payload, ANSWER_MAX).await;
         let answer = asked.map_err(|error| Unasked::NotNow(error.to_string()))?;
         let answer = Acquaintance::decode(&answer);
         let answer = answer.map_err(|damaged| Unasked::NotNow(damaged.to_string()))?;
         let host_id = Uuid::from_u128(reached.host.0);
+        let me = self.cluster.node().host_id;
+        assert!(host_id != me, "one-founder: {me} has asked itself");
         Ok(Some((Contact { host_id, address, is_seed: false }, answer)))
     }
 
@@ -289,7 +306,8 @@ impl Membership {
                 contact.host_id, contact.address
             ));
         }
-        let target = Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
+        let target =
+            Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
         let payload = encode_member(&self.own()).into();
         let asked = self.messaging.call(target, JOIN, payload, JOIN_MAX).await;
         let answer = match asked {
@@ -329,6 +347,7 @@ impl Membership {
     /// Where nodes are that the topology does not have yet.
     async fn tell_contacts(&self, contacts: Vec<Contact>) {
         let me = self.cluster.node().host_id;
+        debug_assert!(!contacts.is_empty(), "in-before-it-speaks: nobody is in the group");
         contacts.iter().for_each(|contact| self.book.note(contact.host_id));
         let tell = move || async move {
             let Some(messaging) = Messaging::current() else { return };
@@ -360,5 +379,7 @@ impl Membership {
             }
             sleep(ROUND / 5).await;
         }
+        let is_in = self.cluster.topology().member(me).is_some();
+        assert!(is_in, "in-before-it-speaks: {me} is not in the topology");
     }
 }

@@ -1,13 +1,13 @@
 //! Which nodes live: each is asked directly, again and again. Runs on shard 0.
 //!
 //! Invariants
-//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said that
-//!    it goes; not because one answer is late.
+//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said
+//!    that it goes; not because one answer is late.
 //!  - *up-is-ready*: clients are told that a node is up when it serves them.
 
+use super::Membership;
 use super::form::{Phase, Pulse};
 use super::verbs::PING;
-use super::Membership;
 use crate::event::Event;
 use crate::peers::{self, Life, Lives};
 use crate::registry::Cluster;
@@ -31,6 +31,8 @@ pub(super) struct Heard {
     pulse: Pulse,
     /// It has said goodbye since.
     is_gone: bool,
+    /// How often it was seen to start anew.
+    starts: u32,
 }
 
 /// What was heard of all of them, by host id.
@@ -38,12 +40,16 @@ pub(super) type AllHeard = BTreeMap<Uuid, Heard>;
 
 /// How a node is, from what was heard of it.
 fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
+    debug_assert!(heard.at <= now, "busy-is-not-dead: an answer from the future");
     let is_alive = !heard.is_gone && now - heard.at < down_after;
+    let goes = heard.pulse.phase == Phase::Leaving;
+    debug_assert!(!goes || heard.is_gone, "busy-is-not-dead: who goes is not gone");
     Life {
         is_alive,
         serves: is_alive && heard.pulse.phase == Phase::Serving,
         schema: heard.pulse.schema,
         load_bytes: heard.pulse.load_bytes,
+        starts: heard.starts,
     }
 }
 
@@ -51,13 +57,22 @@ impl Membership {
     /// A node has told how it is.
     pub(super) fn hear_pulse(&self, host_id: Uuid, pulse: Pulse) {
         let is_gone = pulse.phase == Phase::Leaving;
-        let heard = Heard { at: Instant::now(), pulse, is_gone };
+        let before = self.heard.borrow().get(&host_id).copied();
+        let starts = match before {
+            Some(before) => before.starts + u32::from(pulse.phase < before.pulse.phase),
+            None => 0,
+        };
+        let heard = Heard { at: Instant::now(), pulse, is_gone, starts };
+        let me = self.cluster.node().host_id;
+        debug_assert!(host_id != me, "busy-is-not-dead: {me} watches itself");
         self.heard.borrow_mut().insert(host_id, heard);
     }
 
     fn hear_goodbye(&self, host_id: Uuid) {
         if let Some(heard) = self.heard.borrow_mut().get_mut(&host_id) {
             heard.is_gone = true;
+            let now = life(heard, Instant::now(), self.config.down_after);
+            debug_assert!(!now.is_alive, "busy-is-not-dead: {host_id} has said goodbye");
         }
     }
 
@@ -112,6 +127,9 @@ impl Membership {
                 lives.insert(member.host_id, life(heard, now, down_after));
             }
         }
+        debug_assert!(!lives.contains_key(&me), "busy-is-not-dead: {me} watches itself");
+        let ready = lives.values().all(|life| life.is_alive || !life.serves);
+        assert!(ready, "up-is-ready: a node that is down serves");
         let before = self.cluster.lives();
         if *before == lives {
             return;
@@ -125,15 +143,23 @@ impl Membership {
             if alive(was) != alive(is) {
                 let (host_id, address) = (member.host_id, member.address);
                 match alive(is) {
-                    true => tracing::info!(target: "membership", "node {host_id} at {address} is up"),
+                    true => {
+                        tracing::info!(target: "membership", "node {host_id} at {address} is up")
+                    }
                     false => {
                         tracing::warn!(target: "membership", "node {host_id} at {address} is down");
                     }
                 }
             }
-            if serves(was) != serves(is) {
+            let starts = |life: Option<Life>| life.map(|life| life.starts);
+            // One that was killed and is back may not have been missed.
+            let restarted = serves(is) && was.is_some() && starts(was) != starts(is);
+            if serves(was) != serves(is) || restarted {
                 let (address, up) = (member.client_address, serves(is));
                 let port = member.client_port.unwrap_or(0);
+                if serves(was) && restarted {
+                    events.push(Event::Status { up: false, address, port });
+                }
                 if up && was.is_none() {
                     events.push(Event::Topology { joined: true, address, port });
                 }
@@ -175,7 +201,7 @@ mod tests {
         runtime::sim::test(1, || async {
             let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), load_bytes: 7 };
             let at = Instant::now();
-            let heard = Heard { at, pulse, is_gone: false };
+            let heard = Heard { at, pulse, is_gone: false, starts: 0 };
             let second = Duration::from_secs(1);
             let check = |heard: &Heard, after: Duration, is_alive, serves| {
                 let found = life(heard, at + after, 20 * second);

@@ -1,5 +1,5 @@
-//! Who belongs to the cluster: how a node finds it and is let in, who of its nodes lives, and who of
-//! them votes.
+//! Who belongs to the cluster: how a node finds it and is let in, who of its nodes lives, and who
+//! of them votes.
 //!
 //! Lives on: shard 0, where other nodes ask for it; each shard has messages of its own. From the
 //! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `discovery` (who makes the group;
@@ -24,8 +24,8 @@ use crate::peers;
 use crate::registry::Cluster;
 use catalog::facts;
 use catalog::{Member, MemberState, TopologyChange};
-use consensus::group::Start;
 use consensus::Group;
+use consensus::group::Start;
 use discovery::Known;
 pub use form::Phase;
 use liveness::AllHeard;
@@ -151,11 +151,19 @@ async fn start_messages(config: &Config, cluster: &Cluster) {
     runtime::on_all_shards(start).await;
 }
 
+/// How this node's part of the group is. On shard 0; `None`: it takes no part.
+pub fn status() -> Option<consensus::group::Status> {
+    let membership = runtime::local::try_get::<Membership>()?;
+    let group = membership.group.borrow();
+    group.as_ref().map(|(_, group)| group.status())
+}
+
 /// This node says from now on that it serves clients, or that it does no longer.
 pub fn enter(phase: Phase) -> Erased<'static, ()> {
     Erased::new(move || async move {
         let Some(membership) = runtime::local::try_get::<Membership>() else { return };
-        membership.phase.set(phase);
+        let before = membership.phase.replace(phase);
+        assert!(before <= phase, "up-is-ready: from {before:?} back to {phase:?}");
         membership.ask_all().await;
     })
 }
@@ -168,6 +176,7 @@ pub fn stop() -> Erased<'static, ()> {
         membership.phase.set(Phase::Leaving);
         membership.ask_all().await;
         membership.tasks.cancel().await;
+        assert!(membership.tasks.task_count() == 0, "in-before-it-speaks: a task goes on");
         let group = membership.group.borrow_mut().take();
         membership.cluster.set_order(None);
         if let Some((_, group)) = group {
@@ -264,6 +273,7 @@ impl Membership {
     }
 
     async fn remember(&self, (group, start): (Uuid, Start)) -> Result<(), String> {
+        assert!(!group.is_nil(), "one-founder: a group without an id");
         let how = if start == Start::New { "made" } else { "joined" };
         let (schema, at) = (self.cluster.schema(), runtime::time::wall_micros());
         let rows = vec![
@@ -296,6 +306,7 @@ impl Membership {
     /// Writes this node into the topology, where that does not have it, or otherwise.
     async fn introduce(&self) -> Result<(), String> {
         let own = self.own();
+        assert!(!own.tokens.is_empty(), "same-everywhere: a node without tokens");
         let decide = move |catalog: &crate::schema::Catalog| {
             let known = catalog.topology.member(own.host_id);
             Ok(match known.is_some_and(|known| **known == own) {

@@ -22,25 +22,30 @@ const WAITING_MAX: usize = 256;
 /// How long a message waits for room: it is sent again by who needs it.
 const PATIENCE: Duration = Duration::from_millis(1000);
 
-/// The number of a node in the consensus: the half of its host id that is random throughout. That no
-/// two have the same is seen to where a node joins.
+/// The number of a node in the consensus: the half of its host id that is random throughout. That
+/// no two have the same is seen to where a node joins.
 pub(super) fn number(host_id: Uuid) -> NodeId {
     let (_, low) = host_id.as_u64_pair();
     assert!(low != 0, "a node of number 0");
     NodeId(low)
 }
 
-/// Who is who.
+/// Who is who, by number.
 #[derive(Debug, Default)]
-pub(super) struct Book(RefCell<BTreeMap<NodeId, (Uuid, Rc<Cell<usize>>)>>);
+pub(super) struct Book(RefCell<BTreeMap<NodeId, Known>>);
+
+/// A node, and how many messages to it wait to leave.
+type Known = (Uuid, Rc<Cell<usize>>);
 
 impl Book {
     /// A node that there is.
     pub(super) fn note(&self, host_id: Uuid) {
-        self.0.borrow_mut().entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+        let mut book = self.0.borrow_mut();
+        let known = book.entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+        assert!(known.0 == host_id, "one-group: {} and {host_id} have one number", known.0);
     }
 
-    fn find(&self, node: NodeId) -> Option<(Uuid, Rc<Cell<usize>>)> {
+    fn find(&self, node: NodeId) -> Option<Known> {
         self.0.borrow().get(&node).cloned()
     }
 }
@@ -60,6 +65,7 @@ impl Transport for ByMessages {
             return;
         }
         waiting.set(waiting.get() + 1);
+        debug_assert!(waiting.get() <= WAITING_MAX, "bounded: {} wait", waiting.get());
         let (host, shard) = (peers::host(host_id), ToShard::At(0));
         let target = match class {
             Class::Control => Target { host, shard, class: messaging::Class::Control },
@@ -69,6 +75,7 @@ impl Transport for ByMessages {
         let messaging = self.messaging.clone();
         self.sending.spawn_in(RAFT_GROUP, async move {
             let _ = messaging.send(target, RAFT, payload, PATIENCE).await;
+            assert!(0 < waiting.get(), "bounded: a message was not counted");
             waiting.set(waiting.get() - 1);
         });
     }

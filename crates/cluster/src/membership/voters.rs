@@ -4,8 +4,8 @@
 //!  - *one-hand*: the members are changed by the leader alone, to what the topology that it shows
 //!    asks for.
 
-use super::transport::number;
 use super::Membership;
+use super::transport::number;
 use catalog::Member;
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
 use runtime::time::sleep;
@@ -71,6 +71,10 @@ fn wanted(
         nodes
     };
     let (voters, learners) = (of(true), of(false));
+    let all = voters.len() + learners.len();
+    assert!(all == present.len(), "one-hand: {all} members of {} nodes", present.len());
+    let apart = voters.iter().all(|node| !learners.contains(node));
+    debug_assert!(apart, "one-hand: {voters:?} and {learners:?}");
     let settled = members.is_settled();
     let same = settled && members.voters == voters && members.learners == learners;
     (!same && !voters.is_empty()).then_some((voters, learners))

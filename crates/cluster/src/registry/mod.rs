@@ -250,8 +250,7 @@ impl Cluster {
                 Some(order) => cluster.change_in_order(&*order, decide).await,
                 None => {
                     let decided = cluster.in_turn_here(|| async {
-                        let (command, said) =
-                            decide(&cluster.catalog(), cluster.moment())?;
+                        let (command, said) = decide(&cluster.catalog(), cluster.moment())?;
                         if let Some(command) = command {
                             let done = cluster.carry_out(command, Vec::new()).await;
                             done.map_err(ChangeError::Failed)?;

@@ -109,5 +109,7 @@ pub(super) async fn install(shared: &Shared, pulled: Pulled) -> Result<(), Faile
     assert!(index <= shared.machine.durable(), "whole-snapshots: {index} is not durable");
     shared.applied.set(index);
     shared.counters.add(|c| &c.snapshots_taken);
+    // Reads may wait for an entry that the snapshot covers.
+    shared.end_reads();
     Ok(())
 }

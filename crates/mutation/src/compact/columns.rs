@@ -29,7 +29,7 @@ const FEW: usize = 32;
 pub(super) struct ColumnPlan<'c> {
     wanted: &'c [(ColumnId, ColumnForm)],
     sorted: bool,
-    /// They are by id, and all are wanted as values.
+    /// They are by id, and all are wanted as values; [`ColumnForm::Liveness`] is none of a row.
     plain: bool,
     /// For more than a few that are not sorted: indexes into `wanted`, by id.
     by_id: Vec<u32>,
@@ -40,7 +40,8 @@ pub(super) struct ColumnPlan<'c> {
 impl<'c> ColumnPlan<'c> {
     pub(super) fn new(wanted: &'c [(ColumnId, ColumnForm)]) -> ColumnPlan<'c> {
         let sorted = wanted.is_sorted_by(|(a, _), (b, _)| a < b);
-        let plain = sorted && wanted.iter().all(|(_, form)| *form == ColumnForm::Value);
+        let is_plain = |form| matches!(form, ColumnForm::Value | ColumnForm::Liveness);
+        let plain = sorted && wanted.iter().all(|(_, form)| is_plain(*form));
         if sorted || wanted.len() <= FEW {
             return ColumnPlan { wanted, sorted, plain, by_id: Vec::new(), offsets: Vec::new() };
         }
@@ -67,6 +68,11 @@ impl<'c> ColumnPlan<'c> {
             out.truncate(start);
         }
         self.write_any(schema, row, sight, out)
+    }
+
+    /// Whether the last column tells what keeps a row ([`ColumnForm::Liveness`]).
+    pub(super) fn tells_liveness(&self) -> bool {
+        self.wanted.last().is_some_and(|(_, form)| *form == ColumnForm::Liveness)
     }
 
     /// Whether [`ColumnPlan::write_live`] may be of use.
@@ -204,6 +210,9 @@ impl<'r> ColumnSteps<'r> {
     }
     pub(super) fn is_any_live(&self) -> bool {
         self.any
+    }
+    pub(super) fn sight(&self) -> Sight {
+        self.sight
     }
 }
 

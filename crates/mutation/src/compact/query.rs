@@ -129,6 +129,15 @@ impl<'c> QueryCompactor<'c> {
         }
     }
 
+    /// The page of a partition that is known up to a position only, in the direction of the read,
+    /// unless it was left before: then the page goes on there.
+    pub fn finish_within(mut self, position: (&[u8], i8)) -> Page {
+        if self.partition.is_some() {
+            self.cut(position);
+        }
+        self.finish()
+    }
+
     /// The page: complete after [`Step::Stop`], or when the source is at its end.
     pub fn finish(mut self) -> Page {
         if let Some(partition) = self.partition.take() {
@@ -193,7 +202,11 @@ impl<'c> QueryCompactor<'c> {
         let any = self.statics.write(self.schema, row, sight, bytes);
         partition.static_live =
             any || row::is_live(self.schema, row, partition.tombstone, sight.now);
-        if any {
+        let tells = !any && partition.static_live && self.statics.tells_liveness();
+        if tells {
+            put_liveness(self.schema, row, sight, bytes);
+        }
+        if any || tells {
             patch_length(bytes, values_at);
         } else {
             bytes.truncate(partition.static_at);
@@ -214,7 +227,7 @@ impl<'c> QueryCompactor<'c> {
             let start = self.page.bytes.len();
             self.page.bytes.reserve(self.regulars.bytes_max(blob) + key.len() + KEY_ROOM_BYTES);
             let any = self.put_plain(key, cells);
-            if any.is_some_and(|any| any || has_marker) {
+            if any.is_some_and(|any| any || (has_marker && !self.regulars.tells_liveness())) {
                 return self.count_row(key);
             }
             self.page.bytes.truncate(start);
@@ -258,6 +271,9 @@ impl<'c> QueryCompactor<'c> {
                 bytes.put_u32(0);
                 let values_at = bytes.len();
                 let any = self.regulars.write(self.schema, row, sight, bytes);
+                if !any && self.regulars.tells_liveness() {
+                    put_liveness(self.schema, row, sight, bytes);
+                }
                 patch_length(bytes, values_at);
                 any
             }
@@ -319,6 +335,9 @@ impl<'c> QueryCompactor<'c> {
     pub fn end_row(&mut self, key: &[u8], steps: RowSteps<'_>) -> Step {
         let RowSteps { row, start, values_at, columns, .. } = steps;
         if let RowShape::Whole = self.command.shape {
+            if !columns.is_any_live() && self.regulars.tells_liveness() {
+                put_liveness(self.schema, row, columns.sight(), &mut self.page.bytes);
+            }
             patch_length(&mut self.page.bytes, values_at);
         }
         self.end_of_row(key, row, start, columns.is_any_live())
@@ -512,6 +531,14 @@ fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
         Some(value) => out.put_u32_bytes(value),
         None => out.put_i32(-1),
     }
+}
+
+/// Puts what keeps a row in place of the null that ends its columns.
+fn put_liveness(schema: &TableSchema, row: RowView<'_>, sight: Sight, bytes: &mut Vec<u8>) {
+    debug_assert!(bytes.ends_with(&(-1i32).to_be_bytes()), "a row without its liveness");
+    bytes.truncate(bytes.len() - 4);
+    let parts = row::live_parts(schema, row, sight.shadow, sight.now);
+    bytes.put_u32_bytes(&parts.to_be_bytes());
 }
 
 fn patch_length(bytes: &mut [u8], values_at: usize) {

@@ -10,6 +10,7 @@
 //!            | length:be32 value                                  ColumnForm::Value
 //!            | length:be32 value ts:be64 expiry:be64 ttl:be32     ColumnForm::ValueWithTimes
 //!            | length:be32 blob                                   ColumnForm::Blob
+//!            | length:be32 = 8, hash:be64                         ColumnForm::Liveness
 //! ```
 //! A column in the form `Value` is a `[bytes]` of the native protocol, so that the columns of a
 //! row can go into a response frame in one copy. Without an expiry `expiry` and `ttl` are 0.
@@ -76,7 +77,15 @@ pub enum ColumnForm {
     /// The live elements as a collection blob (for element access, list positions, ..); of an
     /// atomic column the blob of its cell.
     Blob,
+    /// What keeps a row of which no wanted column is there: a hash of which of its parts are live
+    /// ([`crate::row::live_parts`]); null where a wanted column is. Stands under [`LIVENESS`], last
+    /// among the static or the regular columns, for those who compare the pages of replicas: two
+    /// rows without values may be there for reasons that delete each other.
+    Liveness,
 }
+
+/// The column of [`ColumnForm::Liveness`]: no table has it.
+pub const LIVENESS: ColumnId = ColumnId(u32::MAX);
 
 /// What a page has of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

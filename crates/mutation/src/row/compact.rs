@@ -130,6 +130,30 @@ pub fn is_live(schema: &TableSchema, row: RowView<'_>, shadow: Tombstone, now: i
         })
 }
 
+/// A hash of which parts of a row a reader sees, as [`is_live`] does: of its marker, its columns,
+/// and the elements of its collections by their keys. What they hold does not count.
+pub fn live_parts(schema: &TableSchema, row: RowView<'_>, shadow: Tombstone, now: i64) -> u64 {
+    let cover = shadow.merge(row.deletion());
+    let sees = |cell: &Cell<'_>| !cover.covers(cell.timestamp) && cell.is_live(now);
+    let mut parts = 0;
+    if row.marker.is_some_and(|marker| sees(&marker.cell())) {
+        parts = stdx::hash_one((parts, u32::MAX));
+    }
+    for (id, data) in row.columns().filter(|(id, _)| schema.column_by_id(*id).is_some()) {
+        match data {
+            ColumnData::Atomic(cell) if sees(&cell) => parts = stdx::hash_one((parts, id.0)),
+            ColumnData::Atomic(_) => {}
+            ColumnData::Collection(view) => {
+                let live = |cell: &Cell<'_>| sees(cell) && !view.tomb().covers(cell.timestamp);
+                for (key, _) in view.iter().filter(|(_, cell)| live(cell)) {
+                    parts = stdx::hash_one((parts, id.0, key));
+                }
+            }
+        }
+    }
+    parts
+}
+
 struct Rules<'p> {
     cover: Tombstone,
     now: i64,

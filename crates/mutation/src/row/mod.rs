@@ -35,7 +35,7 @@ mod tests;
 
 pub use build::RowBuilder;
 pub(crate) use build::put_length_before;
-pub use compact::{apply_tombstone, compact, is_live};
+pub use compact::{apply_tombstone, compact, is_live, live_parts};
 pub(crate) use compact::{for_each_deletion, is_all_live};
 pub use merge::{difference, merge, replaces, type_of};
 pub use run::Run;

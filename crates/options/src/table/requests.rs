@@ -15,15 +15,15 @@ pub(super) const TIMES: &[OptionRow] = &[
     .live(),
     number("truncate_request_timeout_in_ms", "60000", "Timeout of TRUNCATE").live(),
     number("request_timeout_in_ms", "10000", "Everything else").live().idle(),
-    number("group0_raft_op_timeout_in_ms", "60000", "Changes of the cluster").live().idle(),
+    number("group0_raft_op_timeout_in_ms", "60000", "Changes of the schema, roles and nodes"),
     number(
         "request_timeout_on_shutdown_in_seconds",
         "30",
         "Seconds that requests in flight may take when the node stops",
     )
     .live(),
-    number("failure_detector_timeout_in_ms", "20000", "Until a silent node is down").live().idle(),
-    number("direct_failure_detector_ping_timeout_in_ms", "600", "One ping").live().idle(),
+    number("failure_detector_timeout_in_ms", "20000", "Until a silent node is down"),
+    number("direct_failure_detector_ping_timeout_in_ms", "600", "One ping of another node"),
     number("phi_convict_threshold", "8", "Old name of failure_detector_timeout_in_ms").idle(),
 ];
 

@@ -24,13 +24,12 @@ pub struct Rules {
     strategies_refused: Vec<String>,
     windows_without_ttl: Restriction,
     windows_max: i64,
+    /// Those that may hold copies.
+    nodes: i64,
 }
 
 /// What is not recommended, and by which rule.
 type Warning = (Guardrail, String);
-
-/// The nodes that hold copies: this one.
-const NODES: i64 = 1;
 
 /// Limits of a number; negative ones are none. Where many copies are warned of, 0 is the number of
 /// nodes.
@@ -46,6 +45,13 @@ impl Rules {
         Rules { compact_storage: true, ..Rules::of(&Options::standard()) }
     }
 
+    /// The same in a cluster of so many nodes.
+    pub fn among(self, nodes: i64) -> Rules {
+        assert!(0 < nodes, "rules of a cluster without nodes");
+        Rules { nodes, ..self }
+    }
+
+    /// Those of a node alone.
     pub fn of(options: &Options) -> Rules {
         let mut strategies_warned = options.replication_strategy_warn_list.get().to_vec();
         let mut strategies_refused = options.replication_strategy_fail_list.get().to_vec();
@@ -78,6 +84,7 @@ impl Rules {
             strategies_refused,
             windows_without_ttl: options.restrict_twcs_without_default_ttl.get(),
             windows_max: options.twcs_max_window_count.get(),
+            nodes: 1,
         }
     }
 
@@ -129,12 +136,15 @@ impl Rules {
     fn unreachable_copies(&self, replication: &[(String, String)]) -> Option<String> {
         let centers = replication.iter().filter(|(name, _)| name != "class");
         let mut centers = centers.map(|(center, text)| (center, copies(text)));
-        let (center, copies) = centers.find(|(_, copies)| NODES < *copies)?;
+        let (center, copies) = centers.find(|(_, copies)| self.nodes < *copies)?;
+        let nodes = self.nodes;
+        let level = if nodes < copies / 2 + 1 { "QUORUM" } else { "ALL" };
+        let replicas = if nodes == 1 { "replica" } else { "replicas" };
         (self.copies_max.warn == 0).then(|| {
             format!(
-                "Replication factor {center}={copies} is more than the number of nodes ({NODES}): \
-                 requests at consistency levels that need more than {NODES} replica, such as \
-                 QUORUM, are refused."
+                "Replication factor {center}={copies} is more than the number of nodes ({nodes}): \
+                 requests at consistency levels that need more than {nodes} {replicas}, such as \
+                 {level}, are refused."
             )
         })
     }

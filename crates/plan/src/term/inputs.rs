@@ -73,6 +73,7 @@ fn rank(form: ColumnForm) -> u8 {
         ColumnForm::Value => 0,
         ColumnForm::ValueWithTimes => 1,
         ColumnForm::Blob => 2,
+        ColumnForm::Liveness => 3,
     }
 }
 

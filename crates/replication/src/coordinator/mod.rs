@@ -1,10 +1,14 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
 //!
-//! In reading order: this; `batch`, `lwt` (rounds of conditional writes), [`rate`] (limits of
-//! partitions), [`row_ttl`] (rows that say when they expire).
+//! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`nodes`] (tables
+//! that are on several nodes), `logged` (batches that are remembered), `lwt` (rounds of conditional
+//! writes), [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod batch;
+mod here;
+mod logged;
 pub(crate) mod lwt;
+pub mod nodes;
 pub mod rate;
 pub mod row_ttl;
 
@@ -79,7 +83,7 @@ pub struct Coordinator {
     /// What goes on after a request was answered.
     pub(crate) background: Scope,
     /// Batches to be forgotten.
-    pub(crate) applied: Sender<batch::Applied>,
+    pub(crate) applied: Sender<logged::Applied>,
     /// Half-done batches that are tried again.
     pub(crate) retrying: Cell<u32>,
     /// Rounds of conditional writes whose rows are to be removed.
@@ -90,6 +94,7 @@ pub struct Coordinator {
     pub(crate) requests: rate::Counts,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
+    nodes: nodes::Nodes,
 }
 
 impl Coordinator {
@@ -99,10 +104,10 @@ impl Coordinator {
         Erased::new(move || async move {
             assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
             let set = move || async move {
-                let (sender, receiver) = channel(batch::FORGETTING_MAX);
-                let (learned, rounds) = channel(batch::FORGETTING_MAX);
+                let (sender, receiver) = channel(logged::FORGETTING_MAX);
+                let (learned, rounds) = channel(logged::FORGETTING_MAX);
                 let background = Scope::new();
-                background.spawn(batch::forget_durable(receiver));
+                background.spawn(logged::forget_durable(receiver));
                 background.spawn(lwt::forget_durable(rounds));
                 background.spawn(cluster::rates::keep());
                 let present = runtime::local::try_get::<Coordinator>();
@@ -119,10 +124,11 @@ impl Coordinator {
                     expired: row_ttl::Counters::default(),
                     requests: rate::Counts::default(),
                     traffic: Traffic::of_shard(),
+                    nodes: nodes::Nodes::default(),
                 }));
             };
             runtime::on_all_shards(set).await;
-            let finished = batch::finish_all(&runtime::local::get::<Coordinator>()).await?;
+            let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
             let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
@@ -172,6 +178,9 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        if let Some(replicas) = self.replicas(table, token) {
+            return Box::pin(self.write_spread(table, replicas, mutation, options)).await;
+        }
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
@@ -189,13 +198,18 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         let Some(first) = entries.first().map(|entry| entry.table.clone()) else { return Ok(()) };
-        for entry in &entries {
+        for entry in entries.iter().filter(|entry| !self.is_spread(&entry.table)) {
             self.admit_write(&entry.table, options)?;
         }
         let begun = self.begin_write(options, entries.len());
         let (began, others) = (begun.began, tables_beside(&first, &entries));
+        if entries.iter().any(|entry| self.is_spread(&entry.table)) {
+            let written = Box::pin(logged::write_spread(self, kind, entries, options)).await;
+            others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
+            return self.end_spread(&first, options, begun, written);
+        }
         let groups = batch::by_shard(entries);
-        let written = timeout(options.timeout, batch::write(self, kind, groups)).await;
+        let written = timeout(options.timeout, logged::write(self, kind, groups)).await;
         others.iter().for_each(|table| table.local.traffic.record(Work::Write, began));
         self.end_write(&first, options, begun, written)
     }
@@ -208,12 +222,19 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        if self.is_spread(table) {
+            check_place(table, token, &mutation);
+            let begun = self.begin_write(options, 1);
+            let led = Box::pin(self.increment_spread(table, token, mutation, options)).await;
+            return self.end_spread(table, options, begun, led);
+        }
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
         check_place(table, token, &mutation);
         let (id, host_id) = (table.schema.id, self.cluster.node().host_id);
         debug_assert!(!host_id.is_nil(), "own-shard: a counter's leader without a name");
-        let lead = move || async move { lead_counter(id, host_id.into_bytes(), mutation).await };
+        let lead =
+            move || async move { lead_counter(id, host_id.into_bytes(), mutation).await.map(drop) };
         let shard = table.tablets.shard_of(token);
         self.count_call(shard);
         let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;
@@ -230,6 +251,9 @@ impl Coordinator {
         command: &ReadCommand,
         options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
+        if let Some(replicas) = self.replicas(table, token) {
+            return Box::pin(self.read_spread(table, replicas, command, options)).await;
+        }
         let consistency = options.consistency;
         let work = work_of(command, consistency);
         let required = self.admit_read(table, work, options)?;
@@ -277,7 +301,10 @@ impl Coordinator {
             let Some(wanted) = &options.wanted else { return Ok(()) };
             let consistency = options.consistency;
             let work = work_of(command, consistency);
-            let required = self.admit_read(table, work, options)?;
+            let required = match self.is_spread(table) {
+                true => 1,
+                false => self.admit_read(table, work, options)?,
+            };
             match timeout(options.timeout, wanted.take()).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(read_failed(unwanted(), consistency, required)),
@@ -378,6 +405,9 @@ impl Coordinator {
         Fut: Future<Output = R> + 'static,
         R: Send + 'static,
     {
+        if self.is_spread(table) {
+            return Err(WriteError::Refused(nodes::NO_LWT.to_owned()));
+        }
         self.admit_write(table, options)?;
         let begun = self.begin_write(options, 1);
         let (id, key) = (table.schema.id, key.to_vec());
@@ -399,6 +429,26 @@ impl Coordinator {
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
     /// it began it runs to its end, also when `patience` is over, which is a timeout.
     pub fn truncate(
+        self: &Rc<Coordinator>,
+        table: TableId,
+        patience: Duration,
+    ) -> Erased<'_, Result<(), WriteError>> {
+        Erased::new(move || async move {
+            let schema = self.cluster.schema();
+            if schema.table_by_id(table).is_some_and(|table| self.is_spread(table)) {
+                let coordinator = self.clone();
+                let task = self
+                    .background
+                    .spawn(async move { coordinator.truncate_spread(table, patience).await });
+                let stops = |_| Err(WriteError::Overloaded("the node stops".to_owned()));
+                return task.await.unwrap_or_else(stops);
+            }
+            self.truncate_alone(table, patience).await
+        })
+    }
+
+    /// The same on this node.
+    pub(crate) fn truncate_alone(
         self: &Rc<Coordinator>,
         table: TableId,
         patience: Duration,
@@ -508,6 +558,25 @@ impl Coordinator {
             Err(_) => self.traffic.fail(work, Failure::Timeout),
         }
         self.answer(table, options, done)
+    }
+
+    /// The same of a write that goes to several nodes.
+    pub(crate) fn end_spread<R>(
+        &self,
+        table: &TableEntry,
+        options: &WriteOptions,
+        begun: BegunWrite<'_>,
+        done: Result<R, WriteError>,
+    ) -> Result<R, WriteError> {
+        let work = work_of_write(options);
+        self.traffic.record(&table.local.traffic, work, begun.began);
+        match &done {
+            Ok(_) => {}
+            Err(WriteError::Timeout { .. }) => self.traffic.fail(work, Failure::Timeout),
+            Err(WriteError::Unavailable { .. }) => self.traffic.fail(work, Failure::Unavailable),
+            Err(_) => self.traffic.fail(work, Failure::Other),
+        }
+        done
     }
 
     /// Another shard is about to be asked, unless `shard` is this one.
@@ -729,12 +798,12 @@ pub(crate) fn own_coordinator() -> Result<Rc<Coordinator>, storage::WriteError> 
     runtime::local::try_get().ok_or(storage::WriteError::Stopped)
 }
 
-/// Makes an increment the counter's next state, on the shard that owns it.
+/// Makes an increment the counter's next state, on the shard that owns it; that state.
 async fn lead_counter(
     table: TableId,
     leader: mutation::counter::ShardId,
     update: FrozenMutation,
-) -> Result<(), storage::WriteError> {
+) -> Result<FrozenMutation, storage::WriteError> {
     let coordinator = own_coordinator()?;
     // The update was made by a builder of this process.
     let view = FrozenView::trusted(&update.0).map_err(storage::WriteError::Damaged)?;
@@ -744,7 +813,9 @@ async fn lead_counter(
     let page = owner.storage.read(&command).await.map_err(unreadable)?;
     range::check_page(&command, &page);
     let resolved = counter::resolve(&owner.schema, view, &command, &page, leader, now);
-    owner.storage.apply(resolved.map_err(storage::WriteError::Damaged)?).await
+    let resolved = resolved.map_err(storage::WriteError::Damaged)?;
+    owner.storage.apply(resolved.clone()).await?;
+    Ok(resolved)
 }
 
 /// A read that a write needed has failed.

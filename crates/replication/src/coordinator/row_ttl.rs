@@ -103,8 +103,14 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
     loop {
         let asked_at = runtime::time::wall_micros();
         command.now = asked_at.div_euclid(1_000_000);
-        let page = coordinator.read(table, Token::MIN, &command, &options).await;
-        let page = page.map_err(|error| error.to_string())?;
+        let page = match coordinator.is_spread(table) {
+            // Each node sees to what it has.
+            true => coordinator.page_here(table, &command).await.map_err(|it| it.to_string())?,
+            false => {
+                let page = coordinator.read(table, Token::MIN, &command, &options).await;
+                page.map_err(|error| error.to_string())?
+            }
+        };
         for (token, deletion) in deletions(&table.schema, column, &command, &page, asked_at) {
             let shard = table.tablets.shard_of(token);
             let applied = coordinator.apply(shard, deletion).await;

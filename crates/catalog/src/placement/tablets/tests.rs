@@ -138,8 +138,8 @@ proptest! {
         let made = divide(asked, &topology, here, &load);
         prop_assert_eq!(&divide(asked, &topology, here, &load), &made, "not a function");
         prop_assert_eq!(made.tablets.count(), made.replicas.count());
-        let at_here = |of| <[(Uuid, u16)]>::iter(of).find(|it| it.0 == HERE.host_id);
-        let mut own = made.replicas.iter().filter_map(at_here);
+        let of_here = |of: &&(Uuid, u16)| of.0 == HERE.host_id;
+        let mut own = made.replicas.iter().filter_map(|of| of.iter().find(of_here));
         let held = own.all(|(_, shard)| *shard < shards);
         let at_home = |(index, of): (usize, &[(Uuid, u16)])| {
             let own = of.iter().find(|it| it.0 == HERE.host_id);

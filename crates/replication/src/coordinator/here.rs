@@ -1,0 +1,156 @@
+//! What this node does as a replica, for its own coordinators and those of other nodes.
+//!
+//! Invariants
+//!  - *owner-only*: whichever shard is asked, the one that owns a token does the work.
+
+use super::{Coordinator, batch, own_storage};
+use crate::cursor::Cursor;
+use crate::range;
+use crate::stretch::{Gatherer, Stretch};
+use cluster::TableEntry;
+use model::{DecoratedKey, TableSchema, Token};
+use mutation::page::{Page, Partitions, ReadCommand};
+use mutation::{FrozenMutation, FrozenView, Step};
+use reader::multishard::MultishardOptions;
+use reader::semaphore::Permit;
+use reader::{PartitionScope, ReadError, Slice, Source};
+use runtime::io::IoClass;
+use stdx::Bytes;
+use storage::{SourceOptions, Storage};
+
+impl Coordinator {
+    /// A page of what this node has.
+    pub(crate) async fn page_here(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+    ) -> Result<Page, ReadError> {
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
+        match &command.partitions {
+            Partitions::Key(key) => {
+                self.read_on(table.tablets.shard_of(Token::of(key)), command).await
+            }
+            Partitions::Range { .. } => self.read_range(table, command).await,
+        }
+    }
+
+    /// What this node has of the partitions of a command, as mutations.
+    pub(crate) async fn stretch_here(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+    ) -> Result<Stretch, ReadError> {
+        let command = range::settle(command.clone());
+        if let Partitions::Key(key) = &command.partitions {
+            let shard = table.tablets.shard_of(Token::of(key));
+            return gather_on(shard, key.clone(), command.clone()).await;
+        }
+        // The rest of the partition in which it resumes, then those behind it.
+        let mut stretch = Stretch::default();
+        let mut left = command.clone();
+        if let Some(resume) = &command.resume {
+            let shard = table.tablets.shard_of(Token::of(&resume.key));
+            stretch = gather_on(shard, resume.key.clone(), command.clone()).await?;
+            if stretch.reached.is_some() {
+                return Ok(stretch);
+            }
+            let Some(partitions) = command.partitions_after_resume() else { return Ok(stretch) };
+            left = ReadCommand { partitions, resume: None, ..command.clone() };
+        }
+        let Partitions::Range { start, end } = &left.partitions else { return Ok(stretch) };
+        let bounds = (start.clone(), end.clone());
+        let source = self.storage.open_multishard(
+            left.table,
+            bounds,
+            Slice::of(&left),
+            options(&left),
+            MultishardOptions::EXACT,
+        )?;
+        let next = gather(Box::new(source), None, &table.schema, &left).await?;
+        Ok(stretch.then(next))
+    }
+
+    /// Applies mutations that came together: those of one shard as one.
+    pub(crate) async fn apply_here(
+        &self,
+        mutations: Vec<FrozenMutation>,
+    ) -> Result<(), storage::WriteError> {
+        let schema = self.cluster.schema();
+        let shard_of = |mutation: &FrozenMutation| {
+            let view = FrozenView::trusted(&mutation.0).map_err(storage::WriteError::Damaged)?;
+            let id = view.table();
+            let table = schema.table_by_id(id).ok_or(storage::WriteError::UnknownTable(id))?;
+            Ok((table.clone(), table.tablets.shard_of(Token::of(view.key()))))
+        };
+        let mut groups = batch::Groups::new();
+        for mutation in mutations {
+            let (_, shard) = shard_of(&mutation)?;
+            groups.entry(shard).or_default().push(mutation);
+        }
+        debug_assert!(
+            groups.values().all(|group| !group.is_empty()),
+            "complete: a part of nothing"
+        );
+        match groups.pop_first() {
+            Some((shard, mut alone)) if groups.is_empty() && alone.len() == 1 => {
+                self.apply(shard, alone.swap_remove(0)).await
+            }
+            Some((shard, first)) => {
+                groups.insert(shard, first);
+                batch::apply(self, groups).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn options(command: &ReadCommand) -> SourceOptions {
+    SourceOptions { bypass_cache: command.bypass_cache, class: IoClass::Query }
+}
+
+/// A stretch of one partition, on the shard that owns it.
+async fn gather_on(shard: u16, key: Vec<u8>, command: ReadCommand) -> Result<Stretch, ReadError> {
+    let read = move || async move {
+        match own_storage() {
+            Ok(storage) => gather_key(&storage, key, &command).await,
+            Err(_) => Err(ReadError::Overloaded("the node stops".to_owned())),
+        }
+    };
+    Box::pin(runtime::on_shard(shard, read)).await
+}
+
+async fn gather_key(
+    storage: &Storage,
+    key: Vec<u8>,
+    command: &ReadCommand,
+) -> Result<Stretch, ReadError> {
+    if command.resume.as_ref().is_some_and(|resume| resume.after.is_none()) {
+        return Ok(Stretch::default());
+    }
+    let (permit, schema) = storage.admit_read(command.table).await?;
+    debug_assert!(schema.id == command.table, "owner-only: of another table");
+    let _cpu = permit.need_cpu();
+    let scope = PartitionScope::Key(DecoratedKey::new(Bytes::copy_from(&key)));
+    let slice = Slice::resumed(command, &schema.order);
+    let source = storage.open_source(command.table, scope, slice, options(command))?;
+    gather(source, Some(&permit), &schema, command).await
+}
+
+async fn gather(
+    source: Box<dyn Source>,
+    permit: Option<&Permit>,
+    schema: &TableSchema,
+    command: &ReadCommand,
+) -> Result<Stretch, ReadError> {
+    let mut fragments = Cursor::new(source, permit);
+    let mut gatherer = Gatherer::new(schema, command);
+    while let Some(fragment) = fragments.next(usize::MAX).await? {
+        if gatherer.consume(fragment) == Step::Stop {
+            break;
+        }
+        if let Some(permit) = permit {
+            permit.check()?;
+        }
+    }
+    Ok(gatherer.finish())
+}

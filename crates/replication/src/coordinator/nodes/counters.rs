@@ -1,0 +1,146 @@
+//! Increments of counters whose copies are on several nodes.
+//!
+//! One replica leads: this node if it is one, else the nearest that is alive. It makes the
+//! increment the counter's next state, under its own name, and that state goes to the others as any
+//! write does.
+//!
+//! Invariants
+//!  - *led-once*: an increment is given to one leader, once; what became of it where the leader
+//!    does not answer nobody knows, and it is not given to another one.
+
+use super::peers::{call, left};
+use super::write::{Spread, unavailable};
+use super::{Coordinator, refuse_write, target};
+use crate::coordinator::lead_counter;
+use crate::error::{WriteError, write_failed};
+use crate::options::{WriteKind, WriteOptions};
+use crate::placement::Replica;
+use crate::plan::nodes::{Unavailable, plan_write};
+use crate::wire::{self, Refusal, RefusalKind, verb};
+use cluster::TableEntry;
+use messaging::Payload;
+use model::Token;
+use mutation::FrozenMutation;
+use runtime::time::{Instant, timeout};
+use std::rc::Rc;
+
+impl Coordinator {
+    /// As [`Coordinator::increment`], of a table that is on several nodes.
+    pub(crate) async fn increment_spread(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        mutation: FrozenMutation,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        refuse_write(options.consistency)?;
+        let options = &super::write::with_kind(options, WriteKind::Counter);
+        let until = Instant::now() + options.timeout;
+        let Some(replicas) = self.replicas(table, token) else {
+            return Err(WriteError::Overloaded("the table was moved".to_owned()));
+        };
+        let candidates = self.candidates(&replicas);
+        let factors = self.factors(&table.replication, &replicas, options.consistency);
+        plan_write(options.consistency, &factors, &candidates)
+            .map_err(|missing| unavailable(options, missing))?;
+        let alive = replicas.iter().zip(&candidates).find(|(_, one)| one.is_alive);
+        let Some((leader, _)) = alive else {
+            return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
+        };
+        if leader.is_here {
+            return self.lead(table, token, replicas.clone(), mutation, options).await;
+        }
+        let payload = Payload::from(wire::encode_increment(options.consistency, &mutation));
+        let led = call(target(leader), verb::COUNTER_MUTATION, payload, left(until)).await;
+        match led {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(led_badly(options, refusal)),
+        }
+    }
+
+    /// Leads an increment that another node coordinates, which thinks that this one is a replica.
+    pub(crate) async fn lead_here(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        mutation: FrozenMutation,
+        options: &WriteOptions,
+    ) -> Result<(), Refusal> {
+        let replicas = self.replicas(table, token);
+        let Some(replicas) = replicas.filter(|all| all.iter().any(|one| one.is_here)) else {
+            return Err(Refusal::new(RefusalKind::Failed, "the leader is no replica any more"));
+        };
+        let led = self.lead(table, token, replicas, mutation, options).await;
+        led.map_err(refusal_of)
+    }
+
+    /// Leads an increment: this node is a replica.
+    async fn lead(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        replicas: Rc<[Replica]>,
+        mutation: FrozenMutation,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let (until, id) = (Instant::now() + options.timeout, table.schema.id);
+        let host_id = self.cluster.node().host_id.into_bytes();
+        debug_assert!(table.schema.is_counter(), "led-once: a table without counters");
+        debug_assert!(replicas.iter().any(|one| one.is_here), "led-once: by who has none");
+        let lead = move || async move { lead_counter(id, host_id, mutation).await };
+        let shard = table.tablets.shard_of(token);
+        let led = timeout(options.timeout, runtime::on_shard(shard, lead)).await;
+        let WriteOptions { consistency, kind, .. } = *options;
+        let state = match led {
+            Ok(led) => led.map_err(|error| write_failed(error, consistency, kind, 1))?,
+            Err(_) => {
+                let (received, required) = (0, 1);
+                return Err(WriteError::Timeout { consistency, received, required, kind });
+            }
+        };
+        let copies = table.replication.clone();
+        let spread = Spread { replicas, copies, mutations: vec![state], is_here_done: true };
+        let options = WriteOptions { timeout: left(until), ..*options };
+        self.spread(spread, &options).await
+    }
+}
+
+/// What a leader's refusal means for the client.
+fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError {
+    let WriteOptions { consistency, kind, .. } = *options;
+    let Refusal { kind: why, received, required, failures, text } = refusal;
+    let (required, failures) = (required.max(1), failures.max(1));
+    debug_assert!(kind == WriteKind::Counter, "led-once: {kind:?} has no leader");
+    match why {
+        RefusalKind::Unavailable => {
+            WriteError::Unavailable { consistency, required, alive: received.min(required - 1) }
+        }
+        RefusalKind::TimedOut => WriteError::Timeout { consistency, received, required, kind },
+        RefusalKind::Refused => WriteError::Refused(text),
+        RefusalKind::Overloaded => WriteError::Overloaded(text),
+        RefusalKind::Failed | RefusalKind::UnknownTable | RefusalKind::Unreached => {
+            let reason = text;
+            WriteError::Failure { consistency, received, required, failures, kind, reason }
+        }
+    }
+}
+
+/// What a leader says to the coordinator of an increment that did not end well.
+pub(crate) fn refusal_of(error: WriteError) -> Refusal {
+    let text = error.to_string();
+    let (kind, [received, required, failures]) = match error {
+        WriteError::Unavailable { required, alive, .. } => {
+            (RefusalKind::Unavailable, [alive, required, 0])
+        }
+        WriteError::Timeout { received, required, .. } => {
+            (RefusalKind::TimedOut, [received, required, 0])
+        }
+        WriteError::Failure { received, required, failures, .. } => {
+            (RefusalKind::Failed, [received, required, failures])
+        }
+        WriteError::Overloaded(_) => (RefusalKind::Overloaded, [0; 3]),
+        WriteError::Refused(_) => (RefusalKind::Refused, [0; 3]),
+    };
+    debug_assert!(failures <= required.max(failures), "led-once: {failures} failures");
+    Refusal { kind, received, required, failures, text }
+}

@@ -1,0 +1,185 @@
+//! Reads and writes of tables whose copies are on several nodes.
+//!
+//! A write goes to all replicas that are alive, a read to as many as its level requires; who is
+//! asked, and when enough have answered, [`crate::plan::nodes`] decides. A node that coordinates
+//! and is a replica too asks itself without a message.
+//!
+//! Invariants
+//!  - *acknowledged-at-level*: a write is acknowledged when as many replicas have it as its level
+//!    requires; a read is answered by what as many have.
+//!  - *bounded*: what goes on after its answer is bounded, by count and by bytes, and ends with the
+//!    time of its request.
+//!  - *said-uncertain*: a write that some replica may have is a timeout or a failure; only one that
+//!    none was asked for is unavailable or refused.
+//!
+//! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
+//! `repair` (answers that differ), `read`, `ring` (ranges), `batches`, `counters`, `truncate`.
+
+mod batches;
+mod counters;
+mod gather;
+mod peers;
+mod read;
+mod repair;
+mod ring;
+mod truncate;
+mod write;
+
+pub(crate) use batches::{Parts, is_spread, retry};
+pub(crate) use counters::refusal_of;
+pub(crate) use peers::{Cause, left, refused};
+pub use write::Background;
+
+use super::Coordinator;
+use crate::error::{ReadError, WriteError};
+use crate::options::Consistency;
+use crate::placement::{Places, Replica, Replicas};
+use crate::plan::nodes::{Candidate, Factors};
+use cluster::{Replication, TableEntry};
+use messaging::{HostId, Target, ToShard};
+use model::{Token, Uuid};
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+
+/// What cannot be done yet.
+pub(crate) const NO_LWT: &str = "lightweight transactions over several nodes are not supported yet";
+
+/// What a coordinator keeps for reads and writes on several nodes.
+#[derive(Default)]
+pub(crate) struct Nodes {
+    /// In place of what the cluster knows.
+    places: OnceCell<Rc<dyn Places>>,
+    background: Background,
+    planted: Cell<Option<Planted>>,
+    spans: gather::Spans,
+}
+
+/// Mistakes that tests plant, to see them caught.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A write is acknowledged when one replica has it.
+    AcknowledgesEarly,
+    /// Pages count as equal if they are as long.
+    ComparesCounts,
+    /// Pages do not tell what keeps rows without values.
+    TellsNoLiveness,
+    /// Nobody is sent what it lacks.
+    KeepsRepairs,
+    /// Short reads are taken for whole.
+    TakesShortReads,
+}
+
+impl Coordinator {
+    /// From now on this shard's requests go to where `places` says that replicas are, and not to
+    /// where the cluster does: for tests without one. Once on each shard, before its first request.
+    #[doc(hidden)]
+    pub fn join(&self, places: Rc<dyn Places>) {
+        let joined = self.nodes.places.set(places);
+        assert!(joined.is_ok(), "acknowledged-at-level: a shard joins once");
+    }
+
+    /// Plants a mistake.
+    #[doc(hidden)]
+    pub fn plant(&self, planted: Planted) {
+        self.nodes.planted.set(Some(planted));
+    }
+
+    fn is_planted(&self, planted: Planted) -> bool {
+        self.nodes.planted.get() == Some(planted)
+    }
+
+    /// What of this shard's writes goes on after the answer, and what replicas lacked.
+    pub fn background(&self) -> &Background {
+        &self.nodes.background
+    }
+
+    fn places(&self) -> &dyn Places {
+        match self.nodes.places.get() {
+            None => &*self.cluster,
+            Some(places) => &**places,
+        }
+    }
+
+    /// The replicas of a token, if they are on several nodes.
+    #[inline]
+    pub(crate) fn replicas(&self, table: &TableEntry, token: Token) -> Option<Rc<[Replica]>> {
+        let found = match self.nodes.places.get() {
+            None => self.cluster.replicas(table, token),
+            Some(places) => places.replicas(table, token),
+        };
+        match found {
+            Replicas::Here => None,
+            Replicas::Nodes(replicas) => Some(replicas),
+        }
+    }
+
+    /// Whether a table has its replicas on several nodes.
+    #[inline]
+    pub(crate) fn is_spread(&self, table: &TableEntry) -> bool {
+        self.replicas(table, Token(0)).is_some()
+    }
+
+    /// The replicas as plans see them.
+    fn candidates(&self, replicas: &[Replica]) -> Vec<Candidate> {
+        let places = self.places();
+        let candidate = |replica: &Replica| Candidate {
+            dc: replica.dc,
+            is_local_dc: replica.is_local_dc,
+            is_alive: replica.is_here || places.is_alive(replica.host_id),
+        };
+        let here = replicas.iter().filter(|replica| replica.is_here).count();
+        assert!(here <= 1, "nearest-first: this node has {here} copies");
+        replicas.iter().map(candidate).collect()
+    }
+
+    /// How many copies a table wants.
+    fn factors(&self, copies: &Replication, replicas: &[Replica], level: Consistency) -> Factors {
+        let places = self.places();
+        let local = copies.in_data_center(&self.cluster.node().data_center);
+        let each = match (copies, level) {
+            (Replication::PerDataCenter(factors), Consistency::EachQuorum) => {
+                let center = |(name, copies): &(String, u32)| {
+                    let there = replicas.iter().find(|one| places.is_in(one.host_id, name));
+                    (there.map(|replica| replica.dc), *copies)
+                };
+                factors.iter().map(center).collect()
+            }
+            _ => Vec::new(),
+        };
+        let everywhere = matches!(copies, Replication::Everywhere);
+        let total = if everywhere { replicas.len() as u32 } else { copies.total() };
+        let here = replicas.iter().filter(|replica| replica.is_local_dc).count() as u32;
+        let local = if everywhere { here } else { local };
+        debug_assert!(local <= total, "acknowledged-at-level: {local} copies of {total}");
+        Factors { total, local, each }
+    }
+}
+
+/// The shard of a replica that has the token.
+fn target(replica: &Replica) -> Target {
+    debug_assert!(!replica.is_here, "owner-only: a message of a node to itself");
+    Target::statements(host(replica.host_id), ToShard::At(replica.shard))
+}
+
+fn host(id: Uuid) -> HostId {
+    HostId(id.as_u128())
+}
+
+/// Levels that reads cannot have.
+fn refuse_read(level: Consistency) -> Result<(), ReadError> {
+    let refuse = |text: &str| Err(ReadError::Refused(text.to_owned()));
+    match level {
+        Consistency::Any => refuse("ANY ConsistencyLevel is only supported for writes"),
+        level if level.is_serial() => refuse(NO_LWT),
+        _ => Ok(()),
+    }
+}
+
+/// Levels that writes cannot have.
+pub(crate) fn refuse_write(level: Consistency) -> Result<(), WriteError> {
+    match level.is_serial() {
+        true => Err(WriteError::Refused(NO_LWT.to_owned())),
+        false => Ok(()),
+    }
+}

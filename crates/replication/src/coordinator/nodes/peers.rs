@@ -1,0 +1,246 @@
+//! A question to one replica, near or far, and its answer.
+//!
+//! Invariants
+//!  - *checked-where-it-enters*: what another node answers is checked against what it was asked
+//!    before anything looks at it.
+
+use super::{Coordinator, target};
+use crate::digest::Digest;
+use crate::placement::Replica;
+use crate::stretch::Stretch;
+use crate::wire::{self, Refusal, RefusalKind, answer, verb};
+use cluster::TableEntry;
+use messaging::{CallError, Lost, Messaging, NotSent, Payload, Target, Verb};
+use mutation::FrozenMutation;
+use mutation::page::{Page, ReadCommand, RowShape};
+use runtime::time::{Instant, timeout};
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::Damaged;
+
+/// What a replica is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    Data,
+    Digest,
+    Mutations,
+}
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Page(Page),
+    Digest(Digest),
+    Stretch(Stretch),
+}
+
+/// A read that is asked of several.
+pub(super) struct Asked<'a> {
+    pub(super) table: &'a TableEntry,
+    pub(super) command: &'a ReadCommand,
+    /// Its bytes, for those who are elsewhere.
+    pub(super) bytes: Rc<Vec<u8>>,
+    pub(super) until: Instant,
+}
+
+impl Asked<'_> {
+    pub(super) fn new<'a>(
+        table: &'a TableEntry,
+        command: &'a ReadCommand,
+        until: Instant,
+    ) -> Asked<'a> {
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
+        let bytes = Rc::new(wire::command::encode(command));
+        Asked { table, command, bytes, until }
+    }
+}
+
+impl Coordinator {
+    /// Asks a replica.
+    pub(super) async fn ask(
+        &self,
+        replica: &Replica,
+        question: Question,
+        asked: &Asked<'_>,
+    ) -> Result<Answer, Refusal> {
+        if replica.is_here {
+            return self.ask_here(question, asked).await.map_err(unread);
+        }
+        let verb = match question {
+            Question::Data => verb::READ_DATA,
+            Question::Digest => verb::READ_DIGEST,
+            Question::Mutations => verb::READ_MUTATION_DATA,
+        };
+        let payload = Payload::with_shared(Vec::new(), asked.bytes.clone());
+        let bytes = call(target(replica), verb, payload, left(asked.until)).await?;
+        let Asked { table, command, .. } = asked;
+        let answer = match question {
+            Question::Data => answer::decode_page(bytes, command).map(Answer::Page),
+            Question::Digest => answer::decode_digest(&bytes).map(Answer::Digest),
+            Question::Mutations => answer::decode_stretch(&bytes).and_then(|stretch| {
+                stretch.check(&table.schema, command)?;
+                Ok(Answer::Stretch(stretch))
+            }),
+        };
+        answer.map_err(|damaged| damaged_answer(replica, damaged))
+    }
+
+    async fn ask_here(
+        &self,
+        question: Question,
+        asked: &Asked<'_>,
+    ) -> Result<Answer, reader::ReadError> {
+        let Asked { table, command, .. } = asked;
+        debug_assert!(command.shape == RowShape::Whole, "checked-where-it-enters: in pieces");
+        match question {
+            Question::Data => self.page_here(table, command).await.map(Answer::Page),
+            Question::Digest => {
+                let page = self.page_here(table, command).await?;
+                Ok(Answer::Digest(Digest::of(&page)))
+            }
+            Question::Mutations => self.stretch_here(table, command).await.map(Answer::Stretch),
+        }
+    }
+
+    /// Has a replica apply mutations.
+    pub(super) async fn tell(
+        &self,
+        replica: &Replica,
+        mutations: &Told,
+        time: Duration,
+    ) -> Result<(), Refusal> {
+        if replica.is_here {
+            let applied = timeout(time, self.apply_here(mutations.here())).await;
+            return match applied {
+                Ok(applied) => applied.map_err(|error| unwritten(&error)),
+                Err(_) => Err(Refusal::new(RefusalKind::TimedOut, "no answer in time")),
+            };
+        }
+        let payload = mutations.payload();
+        let bytes = call(target(replica), verb::MUTATION, payload, time).await?;
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0))),
+        }
+    }
+}
+
+/// Mutations on their way to several replicas.
+#[derive(Debug)]
+pub(super) enum Told {
+    One(Rc<Vec<u8>>),
+    Many(Vec<FrozenMutation>, Rc<Vec<u8>>),
+}
+
+impl Told {
+    pub(super) fn new(mut mutations: Vec<FrozenMutation>) -> Told {
+        assert!(!mutations.is_empty(), "acknowledged-at-level: a write of nothing");
+        match mutations.len() {
+            1 => Told::One(wire::shared(mutations.swap_remove(0))),
+            _ => {
+                let bytes = Rc::new(wire::encode_mutations(&mutations));
+                Told::Many(mutations, bytes)
+            }
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        match self {
+            Told::One(bytes) | Told::Many(_, bytes) => bytes.len(),
+        }
+    }
+
+    fn payload(&self) -> Payload {
+        match self {
+            Told::One(bytes) => Payload::with_shared(wire::single_head(bytes), bytes.clone()),
+            Told::Many(_, bytes) => Payload::with_shared(Vec::new(), bytes.clone()),
+        }
+    }
+
+    fn here(&self) -> Vec<FrozenMutation> {
+        debug_assert!(0 < self.size_bytes(), "acknowledged-at-level: a write of nothing");
+        match self {
+            Told::One(bytes) => vec![FrozenMutation(bytes.as_slice().into())],
+            Told::Many(mutations, _) => mutations.clone(),
+        }
+    }
+}
+
+/// What is left of the time.
+pub(crate) fn left(until: Instant) -> Duration {
+    let now = Instant::now();
+    if now < until { until - now } else { Duration::ZERO }
+}
+
+/// A call; what became of it where it has no answer.
+pub(super) async fn call(
+    target: Target,
+    verb: Verb,
+    payload: Payload,
+    time: Duration,
+) -> Result<Vec<u8>, Refusal> {
+    debug_assert!(!payload.is_empty(), "a request for nothing: {}", verb.name);
+    let Some(messaging) = Messaging::current() else {
+        return Err(Refusal::new(RefusalKind::Failed, "this node does not speak to others"));
+    };
+    match messaging.call(target, verb, payload, time).await {
+        Ok(bytes) => Ok(bytes),
+        Err(CallError::Failed(words)) => Err(Refusal::decode(&words).unwrap_or_else(|damaged| {
+            let text = format!("node {}: {damaged}", target.host);
+            Refusal::new(RefusalKind::Failed, text)
+        })),
+        Err(error) => {
+            let kind = match &error {
+                CallError::OutcomeUnknown(Lost::TooLate)
+                | CallError::NeverSent(NotSent::TooLate) => RefusalKind::TimedOut,
+                CallError::NeverSent(NotSent::Crowded) => RefusalKind::Overloaded,
+                error if error.is_nothing_done() => RefusalKind::Unreached,
+                _ => RefusalKind::Failed,
+            };
+            Err(Refusal::new(kind, format!("node {}: {error}", target.host)))
+        }
+    }
+}
+
+fn damaged_answer(replica: &Replica, damaged: Damaged) -> Refusal {
+    let text = format!("node {} sent a damaged answer: {damaged}", replica.host_id);
+    tracing::warn!(target: "replication", "{text}");
+    Refusal::new(RefusalKind::Failed, text)
+}
+
+/// Why this node could not read, for whoever asked.
+pub(super) fn unread(error: reader::ReadError) -> Refusal {
+    use reader::ReadError as Cause;
+    let kind = match &error {
+        Cause::TimedOut => RefusalKind::TimedOut,
+        Cause::Overloaded(_) => RefusalKind::Overloaded,
+        Cause::Io(_) | Cause::Stopped | Cause::Damaged { .. } => RefusalKind::Failed,
+    };
+    Refusal::new(kind, error.to_string())
+}
+
+/// Why this node could not write, for whoever asked.
+pub(super) fn unwritten(error: &storage::WriteError) -> Refusal {
+    use storage::WriteError as Cause;
+    let kind = match error {
+        Cause::Overloaded(_) => RefusalKind::Overloaded,
+        Cause::TooLarge { .. } | Cause::Damaged(_) => RefusalKind::Refused,
+        Cause::UnknownTable(_) => RefusalKind::UnknownTable,
+        _ => RefusalKind::Failed,
+    };
+    Refusal::new(kind, error.to_string())
+}
+
+/// The same for both, as handlers give them.
+pub(crate) enum Cause {
+    Read(reader::ReadError),
+    Write(storage::WriteError),
+}
+
+/// See [`Cause`].
+pub(crate) fn refused(cause: Cause) -> Refusal {
+    match cause {
+        Cause::Read(error) => unread(error),
+        Cause::Write(error) => unwritten(&error),
+    }
+}

@@ -1,0 +1,179 @@
+//! A read of one partition, or of a stretch of the ring that has one set of replicas: the page of
+//! the nearest, and digests of the others ([`crate::digest`]); where they differ, mutations of all
+//! of them.
+
+use super::gather::{Copies, Progress, Reading, Retry};
+use super::peers::{Answer, Asked, Question};
+use super::{Coordinator, Planted, refuse_read};
+use crate::coordinator::{unwanted, work_of};
+use crate::digest::{self, Digest};
+use crate::error::{ReadError, read_failed};
+use crate::options::ReadOptions;
+use crate::placement::Replica;
+use crate::plan::nodes::{ReadPlan, Unavailable, plan_read};
+use crate::wire;
+use cluster::TableEntry;
+use cluster::traffic::Failure;
+use mutation::page::{Page, Partitions, ReadCommand, RowShape};
+use runtime::time::{Instant, Mark, timeout};
+use std::rc::Rc;
+
+impl Coordinator {
+    /// As [`Coordinator::read`], of a table that is on several nodes; `replicas`: of the key.
+    pub(in crate::coordinator) async fn read_spread(
+        &self,
+        table: &TableEntry,
+        replicas: Rc<[Replica]>,
+        command: &ReadCommand,
+        options: &ReadOptions<'_>,
+    ) -> Result<Page, ReadError> {
+        let level = options.consistency;
+        refuse_read(level)?;
+        if !wire::command::fits(command) {
+            let text = "the statement has too many ranges or columns for a cluster";
+            return Err(ReadError::Refused(text.to_owned()));
+        }
+        let (work, began) = (work_of(command, level), Mark::now());
+        let _under_way = self.traffic.begin(work);
+        let (progress, until) = (Progress::default(), Instant::now() + options.timeout);
+        let retry = Retry::of(&table.schema.options.speculative_retry);
+        let reading = Reading { table, level, until, retry, progress: &progress };
+        let reads = async {
+            if let Some(wanted) = &options.wanted
+                && !wanted.take().await
+            {
+                return Err(read_failed(unwanted(), level, progress.required.get()));
+            }
+            match &command.partitions {
+                Partitions::Key(_) => self.read_stretch(&reading, replicas, command).await,
+                Partitions::Range { .. } => self.read_ring(&reading, command).await,
+            }
+        };
+        let read = timeout(options.timeout, reads).await.unwrap_or_else(|_| {
+            Err(ReadError::Timeout {
+                consistency: level,
+                received: progress.received.get().min(progress.required.get()),
+                required: progress.required.get(),
+                data_present: progress.data_present.get(),
+            })
+        });
+        self.traffic.record(&table.local.traffic, work, began);
+        if let Err(error) = &read {
+            let failure = match error {
+                ReadError::Timeout { .. } => Failure::Timeout,
+                ReadError::Unavailable { .. } => Failure::Unavailable,
+                _ => Failure::Other,
+            };
+            self.traffic.fail(work, failure);
+        }
+        read
+    }
+
+    /// A page of what has one set of replicas.
+    pub(super) async fn read_stretch(
+        &self,
+        reading: &Reading<'_>,
+        replicas: Rc<[Replica]>,
+        command: &ReadCommand,
+    ) -> Result<Page, ReadError> {
+        let Reading { table, level, .. } = *reading;
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
+        let candidates = self.candidates(&replicas);
+        let factors = self.factors(&table.replication, &replicas, level);
+        let plan = plan_read(level, &factors, &candidates);
+        let plan = plan.map_err(|missing| unavailable(reading, missing))?;
+        let copies = Copies { replicas, candidates };
+        match plan.asked[..] {
+            [] => Err(unavailable(reading, Unavailable { required: 1, alive: 0 })),
+            [one] => self.read_one(reading, &copies, plan, one, command).await,
+            _ if table.schema.is_counter() => {
+                self.read_mutations(reading, &copies, plan, command).await
+            }
+            _ => self.read_compared(reading, &copies, plan, command).await,
+        }
+    }
+
+    /// The page of one replica.
+    async fn read_one(
+        &self,
+        reading: &Reading<'_>,
+        copies: &Copies,
+        mut plan: ReadPlan,
+        nearest: usize,
+        command: &ReadCommand,
+    ) -> Result<Page, ReadError> {
+        let Reading { table, .. } = *reading;
+        assert!(plan.asked == [nearest], "nearest-first: {:?} are asked", plan.asked);
+        if copies.replicas[nearest].is_here {
+            reading.progress.required.set(plan.tally.required());
+            let error = match self.page_here(table, command).await {
+                Ok(page) => return Ok(page),
+                Err(error) => read_failed(error, reading.level, 1),
+            };
+            plan.tally.fail(&copies.candidates[nearest]);
+            let Some(spare) = plan.replace(&copies.candidates, Some(nearest)) else {
+                return Err(error);
+            };
+            plan.asked = vec![spare];
+        }
+        let asked = ReadCommand { shape: RowShape::Whole, ..command.clone() };
+        let request = Asked::new(table, &asked, reading.until);
+        let questions = (Question::Data, Question::Data);
+        let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
+        let pages = answers.into_iter().find_map(|(_, answer)| match answer {
+            Answer::Page(page) => Some(page),
+            _ => None,
+        });
+        let page = pages.expect("data-and-digests: a page is among what was gathered");
+        Ok(digest::finish(&table.schema, command, &asked, page))
+    }
+
+    /// The page of one replica, if the others would answer it too.
+    async fn read_compared(
+        &self,
+        reading: &Reading<'_>,
+        copies: &Copies,
+        mut plan: ReadPlan,
+        command: &ReadCommand,
+    ) -> Result<Page, ReadError> {
+        let Reading { table, .. } = *reading;
+        let asked = match self.is_planted(Planted::TellsNoLiveness) {
+            true => ReadCommand { shape: RowShape::Whole, ..command.clone() },
+            false => digest::comparable(command),
+        };
+        let request = Asked::new(table, &asked, reading.until);
+        let questions = (Question::Data, Question::Digest);
+        let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
+        let digest_of = |answer: &Answer| match answer {
+            Answer::Page(page) => Some(Digest::of(page)),
+            Answer::Digest(digest) => Some(*digest),
+            Answer::Stretch(_) => None,
+        };
+        let digests: Vec<_> = answers.iter().map(|(_, answer)| digest_of(answer)).collect();
+        assert!(1 < digests.len(), "data-and-digests: one page alone is compared");
+        assert!(digests.iter().all(Option::is_some), "data-and-digests: mutations are compared");
+        let is_equal = |pair: &[Option<Digest>]| match self.is_planted(Planted::ComparesCounts) {
+            true => pair[0].map(|it| it.bytes) == pair[1].map(|it| it.bytes),
+            false => pair[0] == pair[1],
+        };
+        if !digests.windows(2).all(is_equal) {
+            let background = &self.nodes.background;
+            background.differing.set(background.differing.get() + 1);
+            let who: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
+            let again = plan.again(&who, &copies.candidates);
+            return self.read_mutations(reading, copies, again, command).await;
+        }
+        let page = answers.into_iter().find_map(|(_, answer)| match answer {
+            Answer::Page(page) => Some(page),
+            _ => None,
+        });
+        let page = page.expect("data-and-digests: a page is among what was gathered");
+        Ok(digest::finish(&table.schema, command, &asked, page))
+    }
+}
+
+fn unavailable(reading: &Reading<'_>, missing: Unavailable) -> ReadError {
+    let Unavailable { required, alive } = missing;
+    assert!(alive < required, "acknowledged-at-level: {alive} of {required}");
+    ReadError::Unavailable { consistency: reading.level, required, alive }
+}

@@ -1,0 +1,277 @@
+//! A write to all replicas of a token.
+//!
+//! Each replica that is alive is told at once, by a task of its own, which ends with the time of
+//! the write. The answer is there when enough have acknowledged; the others go on in the
+//! background, unless so much does already: then the write waits for all of them.
+
+use super::peers::Told;
+use super::{Coordinator, Planted, refuse_write};
+use crate::coordinator::own_coordinator;
+use crate::error::WriteError;
+use crate::options::{Consistency, WriteKind, WriteOptions};
+use crate::placement::Replica;
+use crate::plan::nodes::{Candidate, Tally, Unavailable, plan_write};
+use crate::wire::{Refusal, RefusalKind};
+use cluster::{Replication, TableEntry};
+use model::Uuid;
+use mutation::FrozenMutation;
+use runtime::sync::Notify;
+use runtime::time::timeout;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Writes of one shard that go on after their answer, and their bytes.
+const BACKGROUND_WRITES_MAX: usize = 4096;
+const BACKGROUND_BYTES_MAX: usize = 16 << 20;
+
+/// What of this shard's writes goes on after the answer.
+#[derive(Debug, Default)]
+pub struct Background {
+    writes: Rc<Cell<(usize, usize)>>,
+    /// Replicas that did not acknowledge a write, since the start.
+    missed: Cell<u64>,
+    /// Reads whose replicas differed, since the start.
+    pub(super) differing: Cell<u64>,
+    /// Replicas that were sent what they lacked.
+    pub(super) repairs: Cell<u64>,
+}
+
+impl Background {
+    /// Writes that go on, and their bytes.
+    pub fn under_way(&self) -> (usize, usize) {
+        self.writes.get()
+    }
+    /// How many times a replica did not acknowledge a write.
+    pub fn missed(&self) -> u64 {
+        self.missed.get()
+    }
+    /// How many reads found replicas that differ.
+    pub fn differing(&self) -> u64 {
+        self.differing.get()
+    }
+    /// How many times a replica was sent what it lacked.
+    pub fn repairs(&self) -> u64 {
+        self.repairs.get()
+    }
+
+    fn enter(&self, bytes: usize) -> Option<GoesOn> {
+        let (writes, held) = self.writes.get();
+        let fits = writes < BACKGROUND_WRITES_MAX && held + bytes <= BACKGROUND_BYTES_MAX;
+        debug_assert!(writes <= BACKGROUND_WRITES_MAX, "bounded: {writes} writes");
+        debug_assert!(held <= BACKGROUND_BYTES_MAX, "bounded: {held} bytes");
+        fits.then(|| {
+            self.writes.set((writes + 1, held + bytes));
+            GoesOn { writes: self.writes.clone(), bytes }
+        })
+    }
+}
+
+/// A write that goes on after its answer.
+#[derive(Debug)]
+struct GoesOn {
+    writes: Rc<Cell<(usize, usize)>>,
+    bytes: usize,
+}
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        let (writes, held) = self.writes.get();
+        let counted = 0 < writes && self.bytes <= held;
+        assert!(counted, "bounded: {} bytes of {held}, {writes} writes", self.bytes);
+        self.writes.set((writes - 1, held - self.bytes));
+    }
+}
+
+/// Mutations that go to the same replicas.
+pub(crate) struct Spread {
+    pub(super) replicas: Rc<[Replica]>,
+    pub(super) copies: Rc<Replication>,
+    pub(super) mutations: Vec<FrozenMutation>,
+    /// This node has them already, and acknowledges.
+    pub(super) is_here_done: bool,
+}
+
+/// A write under way.
+struct Pending {
+    tally: RefCell<Tally>,
+    /// Tells of each replica that has ended.
+    changed: Notify,
+    outstanding: Cell<usize>,
+    told: Told,
+    time: Duration,
+    /// Replicas that do not have it, as far as is known: for hints.
+    missed: RefCell<Vec<Uuid>>,
+    first: RefCell<Option<Refusal>>,
+    goes_on: RefCell<Option<GoesOn>>,
+}
+
+impl Pending {
+    async fn until(&self, condition: impl Fn(&Pending) -> bool) {
+        while !condition(self) {
+            self.changed.notified().await;
+        }
+    }
+
+    fn is_decided(&self) -> bool {
+        let tally = self.tally.borrow();
+        tally.is_met() || tally.is_lost()
+    }
+
+    /// A replica has ended.
+    fn settle(&self, replica: &Replica, candidate: &Candidate, told: Result<(), Refusal>) {
+        match told {
+            Ok(()) => self.tally.borrow_mut().acknowledge(candidate),
+            // It may still come to have it; whoever waits for enough waits to the end.
+            Err(refusal) if refusal.kind == RefusalKind::TimedOut => {
+                self.missed.borrow_mut().push(replica.host_id);
+            }
+            Err(refusal) => {
+                self.tally.borrow_mut().fail(candidate);
+                self.missed.borrow_mut().push(replica.host_id);
+                self.first.borrow_mut().get_or_insert(refusal);
+            }
+        }
+        let outstanding = self.outstanding.get();
+        assert!(0 < outstanding, "acknowledged-at-level: more replicas than were told");
+        self.outstanding.set(outstanding - 1);
+        if outstanding == 1 {
+            self.goes_on.take();
+            note_missed(self);
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// All replicas have ended: those that did not acknowledge lack the write until a read or a repair
+/// brings it. Here is where hints for them begin.
+fn note_missed(pending: &Pending) {
+    let missed = pending.missed.borrow();
+    debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
+    debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
+    if missed.is_empty() {
+        return;
+    }
+    let Ok(coordinator) = own_coordinator() else { return };
+    let background = coordinator.background();
+    background.missed.set(background.missed.get() + missed.len() as u64);
+}
+
+impl Coordinator {
+    /// As [`Coordinator::write`], of a table that is on several nodes.
+    pub(in crate::coordinator) async fn write_spread(
+        &self,
+        table: &TableEntry,
+        replicas: Rc<[Replica]>,
+        mutation: FrozenMutation,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let copies = table.replication.clone();
+        let mutations = vec![mutation];
+        let spread = Spread { replicas, copies, mutations, is_here_done: false };
+        let begun = self.begin_write(options, 1);
+        let written = self.spread(spread, options).await;
+        self.end_spread(table, options, begun, written)
+    }
+
+    /// Tells all replicas, and waits for as many as the level requires.
+    pub(super) async fn spread(
+        &self,
+        spread: Spread,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        refuse_write(options.consistency)?;
+        let Spread { replicas, copies, mutations, is_here_done } = spread;
+        let is_here = replicas.iter().any(|replica| replica.is_here);
+        assert!(is_here || !is_here_done, "led-once: done by who is no replica");
+        let level = options.consistency;
+        let candidates = self.candidates(&replicas);
+        let factors = self.factors(&copies, &replicas, level);
+        let level = match self.is_planted(Planted::AcknowledgesEarly) {
+            true => Consistency::One,
+            false => level,
+        };
+        let tally = plan_write(level, &factors, &candidates);
+        let tally = tally.map_err(|missing| unavailable(options, missing))?;
+        let pending = Rc::new(Pending {
+            tally: RefCell::new(tally),
+            changed: Notify::new(),
+            outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
+            told: Told::new(mutations),
+            time: options.timeout,
+            missed: RefCell::default(),
+            first: RefCell::default(),
+            goes_on: RefCell::default(),
+        });
+        for (replica, candidate) in replicas.iter().zip(candidates) {
+            match candidate.is_alive {
+                false => pending.missed.borrow_mut().push(replica.host_id),
+                true if replica.is_here && is_here_done => {
+                    pending.settle(replica, &candidate, Ok(()));
+                }
+                true => {
+                    let deliver = deliver(pending.clone(), *replica, candidate);
+                    drop(self.background.spawn(deliver));
+                }
+            }
+        }
+        self.wait_for(&pending, options).await
+    }
+
+    async fn wait_for(
+        &self,
+        pending: &Rc<Pending>,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let decided = timeout(options.timeout, pending.until(Pending::is_decided)).await;
+        let WriteOptions { consistency, kind, .. } = *options;
+        let tally = pending.tally.borrow().clone();
+        let (received, required) = (tally.received(), tally.required());
+        if !tally.is_met() {
+            let Some(refusal) = pending.first.borrow().clone().filter(|_| tally.is_lost()) else {
+                debug_assert!(decided.is_err(), "acknowledged-at-level: ended before its time");
+                return Err(WriteError::Timeout { consistency, received, required, kind });
+            };
+            let (failures, reason) = (tally.failures(), refusal.text);
+            return Err(WriteError::Failure {
+                consistency,
+                received,
+                required,
+                failures,
+                kind,
+                reason,
+            });
+        }
+        if 0 < pending.outstanding.get() {
+            match self.nodes.background.enter(pending.told.size_bytes()) {
+                Some(goes_on) => drop(pending.goes_on.replace(Some(goes_on))),
+                None => {
+                    let all = pending.until(|pending| pending.outstanding.get() == 0);
+                    // Enough have it already.
+                    let _ = timeout(options.timeout, all).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells one replica.
+async fn deliver(pending: Rc<Pending>, replica: Replica, candidate: Candidate) {
+    let told = match own_coordinator() {
+        Ok(coordinator) => coordinator.tell(&replica, &pending.told, pending.time).await,
+        Err(_) => Err(Refusal::new(RefusalKind::Failed, "the node stops")),
+    };
+    pending.settle(&replica, &candidate, told);
+}
+
+pub(super) fn unavailable(options: &WriteOptions, missing: Unavailable) -> WriteError {
+    let Unavailable { required, alive } = missing;
+    assert!(alive < required, "said-uncertain: {alive} of {required} are unavailable");
+    WriteError::Unavailable { consistency: options.consistency, required, alive }
+}
+
+/// The kinds of writes that are one to their client.
+pub(super) fn with_kind(options: &WriteOptions, kind: WriteKind) -> WriteOptions {
+    WriteOptions { kind, ..*options }
+}

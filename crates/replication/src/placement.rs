@@ -1,0 +1,47 @@
+//! Where the replicas of a token are, and who is alive, as coordinators ask: of the cluster, or of
+//! what a test says in its place ([`crate::Coordinator::join`]).
+//!
+//! Invariants
+//!  - *here-or-nodes*: whether a table is here alone does not depend on the token.
+
+use cluster::{Cluster, TableEntry};
+use model::{Token, Uuid};
+
+pub use cluster::placement::{Replica, Replicas};
+
+/// What is known of the cluster.
+pub trait Places {
+    /// The replicas of a token, nearest first.
+    fn replicas(&self, table: &TableEntry, token: Token) -> Replicas;
+    /// The same, and up to which token, that one included, the same nodes have it.
+    fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token);
+    /// Whether a node is thought to be alive; this one always is.
+    fn is_alive(&self, host: Uuid) -> bool;
+    /// Whether a node is in that data centre.
+    fn is_in(&self, host: Uuid, data_center: &str) -> bool;
+    /// All nodes that are there but this one.
+    fn others(&self) -> Vec<Uuid>;
+}
+
+impl Places for Cluster {
+    fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        Cluster::replicas(self, table, token)
+    }
+    fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token) {
+        let found = self.placement().stretch(table, token);
+        debug_assert!(token <= found.last, "here-or-nodes: {token:?} is behind its stretch");
+        (found.replicas, found.last)
+    }
+    fn is_alive(&self, host: Uuid) -> bool {
+        Cluster::is_alive(self, host)
+    }
+    fn is_in(&self, host: Uuid, data_center: &str) -> bool {
+        let topology = self.topology();
+        topology.member(host).is_some_and(|member| member.data_center == data_center)
+    }
+    fn others(&self) -> Vec<Uuid> {
+        let (topology, me) = (self.topology(), self.node().host_id);
+        let ids = topology.present().map(|member| member.host_id);
+        ids.filter(|host| *host != me).collect()
+    }
+}

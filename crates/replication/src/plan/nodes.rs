@@ -1,0 +1,257 @@
+//! Which of several nodes are asked, and when enough of them have answered. Pure.
+//!
+//! Invariants
+//!  - *enough-is-enough*: a tally is met exactly when each of its parts has as many answers as the
+//!    level requires of it, and lost exactly when one of them cannot have any more.
+//!  - *nearest-first*: a read asks the nearest replicas that are alive, as many as the level
+//!    requires of each part, and nobody whom the level does not count.
+//!  - *counted-once*: a replica is waited for, has answered, or has failed.
+
+use super::quorum;
+use crate::options::Consistency;
+use std::fmt;
+
+/// A replica, as far as plans are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its data centre.
+    pub dc: u16,
+    pub is_local_dc: bool,
+    pub is_alive: bool,
+}
+
+/// How many copies are wanted, however many nodes there are for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factors {
+    pub total: u32,
+    /// In the data centre of this node.
+    pub local: u32,
+    /// In each data centre, of those that have copies; without the number of one that has no node.
+    /// Only looked at for EACH_QUORUM; empty: copies are not counted by data centre.
+    pub each: Vec<(Option<u16>, u32)>,
+}
+
+/// Too few replicas are alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    pub required: u32,
+    pub alive: u32,
+}
+
+/// Whom a part of a level counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Local,
+    DataCenter(Option<u16>),
+}
+
+impl Scope {
+    fn counts(self, candidate: &Candidate) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Local => candidate.is_local_dc,
+            Scope::DataCenter(dc) => dc == Some(candidate.dc),
+        }
+    }
+}
+
+/// So many answers of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    scope: Scope,
+    required: u32,
+    answered: u32,
+    waited_for: u32,
+}
+
+/// Who has answered.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tally {
+    parts: Vec<Part>,
+    failures: u32,
+}
+
+impl fmt::Debug for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}, {} failed", self.received(), self.required(), self.failures)
+    }
+}
+
+impl Tally {
+    fn of(level: Consistency, factors: &Factors) -> Tally {
+        let part = |scope, required| Part { scope, required, answered: 0, waited_for: 0 };
+        let parts = match level {
+            Consistency::Any | Consistency::One => vec![part(Scope::All, 1)],
+            Consistency::Two => vec![part(Scope::All, 2)],
+            Consistency::Three => vec![part(Scope::All, 3)],
+            Consistency::Quorum | Consistency::Serial => {
+                vec![part(Scope::All, quorum(factors.total))]
+            }
+            Consistency::All => vec![part(Scope::All, factors.total)],
+            Consistency::LocalOne => vec![part(Scope::Local, 1)],
+            Consistency::LocalQuorum | Consistency::LocalSerial => {
+                vec![part(Scope::Local, quorum(factors.local))]
+            }
+            Consistency::EachQuorum if factors.each.is_empty() => {
+                vec![part(Scope::All, quorum(factors.total))]
+            }
+            Consistency::EachQuorum => {
+                let each = factors.each.iter().filter(|(_, copies)| 0 < *copies);
+                each.map(|(dc, copies)| part(Scope::DataCenter(*dc), quorum(*copies))).collect()
+            }
+        };
+        Tally { parts, failures: 0 }
+    }
+
+    /// One more is waited for.
+    pub fn wait_for(&mut self, candidate: &Candidate) {
+        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+            part.waited_for += 1;
+        }
+    }
+
+    /// One that was waited for has answered.
+    pub fn acknowledge(&mut self, candidate: &Candidate) {
+        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+            assert!(0 < part.waited_for, "counted-once: an answer of nobody, {part:?}");
+            part.waited_for -= 1;
+            part.answered += 1;
+        }
+        debug_assert!(self.received() <= self.required(), "enough-is-enough: {self:?}");
+    }
+
+    /// One that was waited for will not answer.
+    pub fn fail(&mut self, candidate: &Candidate) {
+        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+            assert!(0 < part.waited_for, "counted-once: a failure of nobody, {part:?}");
+            part.waited_for -= 1;
+        }
+        debug_assert!(!(self.is_met() && self.is_lost()), "enough-is-enough: {self:?}");
+        self.failures += u32::from(self.parts.iter().any(|part| part.scope.counts(candidate)));
+    }
+
+    /// Whether enough have answered.
+    pub fn is_met(&self) -> bool {
+        self.parts.iter().all(|part| part.required <= part.answered)
+    }
+
+    /// Whether enough can no longer answer.
+    pub fn is_lost(&self) -> bool {
+        self.parts.iter().any(|part| part.answered + part.waited_for < part.required)
+    }
+
+    /// How many have answered that were required.
+    pub fn received(&self) -> u32 {
+        self.parts.iter().map(|part| part.answered.min(part.required)).sum()
+    }
+
+    /// How many answers are required.
+    pub fn required(&self) -> u32 {
+        self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.required))
+    }
+
+    /// How many have failed that would have counted.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The first part that cannot be met by those that are alive.
+    fn check(&self, candidates: &[Candidate]) -> Result<(), Unavailable> {
+        for part in &self.parts {
+            let alive = candidates.iter().filter(|one| one.is_alive && part.scope.counts(one));
+            let (required, alive) = (part.required, alive.count() as u32);
+            if alive < required {
+                return Err(Unavailable { required, alive });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of a write to all replicas that are alive, nearest first: who is waited for.
+pub fn plan_write(
+    level: Consistency,
+    factors: &Factors,
+    candidates: &[Candidate],
+) -> Result<Tally, Unavailable> {
+    let mut tally = Tally::of(level, factors);
+    tally.check(candidates)?;
+    candidates.iter().filter(|one| one.is_alive).for_each(|one| tally.wait_for(one));
+    debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {candidates:?}");
+    Ok(tally)
+}
+
+/// Whom a read asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadPlan {
+    /// By their places among the candidates; the nearest is the first.
+    pub asked: Vec<usize>,
+    /// Those that are alive besides, and count.
+    spares: Vec<usize>,
+    pub tally: Tally,
+}
+
+/// Of a read: the nearest that are alive, as many as are required.
+pub fn plan_read(
+    level: Consistency,
+    factors: &Factors,
+    candidates: &[Candidate],
+) -> Result<ReadPlan, Unavailable> {
+    let mut tally = Tally::of(level, factors);
+    tally.check(candidates)?;
+    let (mut asked, mut spares) = (Vec::new(), Vec::new());
+    for (index, candidate) in candidates.iter().enumerate().filter(|(_, one)| one.is_alive) {
+        let parts = tally.parts.iter().filter(|part| part.scope.counts(candidate));
+        let mut counts = false;
+        let mut wanted = false;
+        for part in parts {
+            counts = true;
+            wanted |= part.waited_for < part.required;
+        }
+        if wanted {
+            tally.wait_for(candidate);
+            asked.push(index);
+        } else if counts {
+            spares.push(index);
+        }
+    }
+    debug_assert!(!tally.is_lost(), "nearest-first: {tally:?} of {candidates:?}");
+    debug_assert!(asked.is_sorted(), "nearest-first: {asked:?}");
+    Ok(ReadPlan { asked, spares, tally })
+}
+
+impl ReadPlan {
+    /// The same read of these, of whom enough were asked before, with another question.
+    pub fn again(&self, who: &[usize], candidates: &[Candidate]) -> ReadPlan {
+        let mut tally = self.tally.clone();
+        tally.failures = 0;
+        for part in &mut tally.parts {
+            (part.answered, part.waited_for) = (0, 0);
+        }
+        who.iter().for_each(|index| tally.wait_for(&candidates[*index]));
+        debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {who:?}");
+        ReadPlan { asked: who.to_vec(), spares: self.spares.clone(), tally }
+    }
+
+    /// The nearest spare that counts where the candidate does (any, where none is given); from now
+    /// on it is waited for.
+    pub fn replace(&mut self, candidates: &[Candidate], of: Option<usize>) -> Option<usize> {
+        let parts = &self.tally.parts;
+        let counts_with = |spare: &usize| match of {
+            None => true,
+            Some(of) => parts.iter().any(|part| {
+                part.scope.counts(&candidates[of]) && part.scope.counts(&candidates[*spare])
+            }),
+        };
+        let at = self.spares.iter().position(counts_with)?;
+        let spare = self.spares.remove(at);
+        debug_assert!(!self.asked.contains(&spare), "counted-once: {spare} is asked already");
+        self.asked.push(spare);
+        self.tally.wait_for(&candidates[spare]);
+        Some(spare)
+    }
+}
+
+#[cfg(test)]
+mod tests;

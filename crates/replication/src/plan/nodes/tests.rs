@@ -1,0 +1,159 @@
+use super::*;
+use proptest::prelude::*;
+
+fn any_level() -> impl Strategy<Value = Consistency> {
+    (0u16..11).prop_map(|code| Consistency::from_wire(code).expect("a level"))
+}
+
+/// Replicas of one to three data centres, this node's being 0, each with a few of its copies or
+/// fewer, nearest first.
+fn any_cluster() -> impl Strategy<Value = (Factors, Vec<Candidate>)> {
+    let center = (0u32..4, 0u32..4, any::<[bool; 3]>());
+    proptest::collection::vec(center, 1..4).prop_map(|centers| {
+        let mut candidates = Vec::new();
+        let mut each = Vec::new();
+        for (dc, (copies, nodes, alive)) in centers.iter().enumerate() {
+            let there = (*copies).min(*nodes) as usize;
+            let dc = dc as u16;
+            candidates.extend(alive.iter().take(there).map(|is_alive| Candidate {
+                dc,
+                is_local_dc: dc == 0,
+                is_alive: *is_alive,
+            }));
+            each.push(((0 < there).then_some(dc), *copies));
+        }
+        let total = centers.iter().map(|(copies, ..)| copies).sum();
+        (Factors { total, local: centers[0].0, each }, candidates)
+    })
+}
+
+/// Whether answers of those are enough, said another way.
+fn is_enough(level: Consistency, factors: &Factors, of: &[Candidate]) -> bool {
+    let majority = |copies: u32, answers: usize| copies < 2 * answers as u32;
+    let local = of.iter().filter(|one| one.is_local_dc).count();
+    match level {
+        Consistency::Any | Consistency::One => !of.is_empty(),
+        Consistency::Two => 2 <= of.len(),
+        Consistency::Three => 3 <= of.len(),
+        Consistency::All => factors.total as usize <= of.len(),
+        Consistency::Quorum | Consistency::Serial => majority(factors.total, of.len()),
+        Consistency::LocalOne => 0 < local,
+        Consistency::LocalQuorum | Consistency::LocalSerial => majority(factors.local, local),
+        Consistency::EachQuorum => factors.each.iter().all(|(dc, copies)| {
+            let there = of.iter().filter(|one| Some(one.dc) == *dc).count();
+            *copies == 0 || majority(*copies, there)
+        }),
+    }
+}
+
+fn counts(level: Consistency, candidate: &Candidate) -> bool {
+    let local = matches!(
+        level,
+        Consistency::LocalOne | Consistency::LocalQuorum | Consistency::LocalSerial
+    );
+    !local || candidate.is_local_dc
+}
+
+proptest! {
+    #[test]
+    fn a_write_is_enough_when_the_model_says_so(
+        (factors, candidates) in any_cluster(),
+        level in any_level(),
+        ends in proptest::collection::vec(any::<bool>(), 9),
+    ) {
+        let alive: Vec<Candidate> =
+            candidates.iter().filter(|one| one.is_alive).copied().collect();
+        let planned = plan_write(level, &factors, &candidates);
+        prop_assert_eq!(planned.is_ok(), is_enough(level, &factors, &alive));
+        let Ok(mut tally) = planned else {
+            let Err(Unavailable { required, alive }) = planned else { unreachable!() };
+            prop_assert!(alive < required);
+            return Ok(());
+        };
+        let mut answered: Vec<Candidate> = Vec::new();
+        for (index, (candidate, works)) in alive.iter().zip(ends).enumerate() {
+            if works {
+                tally.acknowledge(candidate);
+                answered.push(*candidate);
+            } else {
+                tally.fail(candidate);
+            }
+            prop_assert_eq!(tally.is_met(), is_enough(level, &factors, &answered));
+            let left = alive[index + 1..].iter().copied();
+            let best: Vec<Candidate> = answered.iter().copied().chain(left).collect();
+            prop_assert_eq!(tally.is_lost(), !is_enough(level, &factors, &best));
+            prop_assert_eq!(tally.received() == tally.required(), tally.is_met());
+        }
+    }
+
+    #[test]
+    fn a_read_asks_the_nearest_and_no_more_than_it_must(
+        (factors, candidates) in any_cluster(),
+        level in any_level(),
+        failing in any::<u16>(),
+    ) {
+        let alive: Vec<Candidate> =
+            candidates.iter().filter(|one| one.is_alive).copied().collect();
+        let planned = plan_read(level, &factors, &candidates);
+        prop_assert_eq!(planned.is_ok(), is_enough(level, &factors, &alive));
+        let Ok(mut plan) = planned else { return Ok(()) };
+        let of = |indexes: &[usize]| -> Vec<Candidate> {
+            indexes.iter().map(|index| candidates[*index]).collect()
+        };
+        prop_assert!(is_enough(level, &factors, &of(&plan.asked)));
+        prop_assert!(of(&plan.asked).iter().all(|one| one.is_alive && counts(level, one)));
+        for left_out in 0..plan.asked.len() {
+            let mut fewer = plan.asked.clone();
+            fewer.remove(left_out);
+            prop_assert!(!is_enough(level, &factors, &of(&fewer)), "one too many is asked");
+        }
+        // Nobody nearer of the same data centre was passed over.
+        for asked in &plan.asked {
+            let nearer = (0..*asked).filter(|index| {
+                candidates[*index].is_alive && candidates[*index].dc == candidates[*asked].dc
+            });
+            prop_assert!(nearer.into_iter().all(|index| plan.asked.contains(&index)));
+        }
+        // One after the other fails, and is replaced, until nobody is left for it.
+        let mut working = plan.asked.clone();
+        let mut next = failing as usize % plan.asked.len().max(1);
+        while next < working.len() {
+            let failed = working[next];
+            plan.tally.fail(&candidates[failed]);
+            working.remove(next);
+            match plan.replace(&candidates, Some(failed)) {
+                Some(spare) => {
+                    prop_assert!(!working.contains(&spare) && spare != failed);
+                    working.push(spare);
+                    prop_assert!(is_enough(level, &factors, &of(&working)));
+                    prop_assert!(!plan.tally.is_lost());
+                }
+                None => {
+                    prop_assert!(plan.tally.is_lost());
+                    break;
+                }
+            }
+            next = 0;
+        }
+    }
+}
+
+#[test]
+fn numbers_of_an_error_are_those_of_the_part_that_is_missing() {
+    let candidate = |dc, is_alive| Candidate { dc, is_local_dc: dc == 0, is_alive };
+    let candidates =
+        [candidate(0, true), candidate(0, true), candidate(0, true), candidate(1, true)];
+    let factors = Factors { total: 6, local: 3, each: vec![(Some(0), 3), (Some(1), 3)] };
+    let check = |level, expected: Result<u32, (u32, u32)>| {
+        let expected = expected.map_err(|(required, alive)| Unavailable { required, alive });
+        let planned = plan_write(level, &factors, &candidates).map(|tally| tally.required());
+        assert_eq!(planned, expected, "{level:?}");
+        let planned = plan_read(level, &factors, &candidates).map(|plan| plan.tally.required());
+        assert_eq!(planned, expected, "{level:?}");
+    };
+    check(Consistency::Quorum, Ok(4));
+    check(Consistency::All, Err((6, 4)));
+    check(Consistency::LocalQuorum, Ok(2));
+    check(Consistency::EachQuorum, Err((2, 1)));
+    check(Consistency::Three, Ok(3));
+}

@@ -1,0 +1,165 @@
+//! What this node does for the coordinators of others. Whoever starts messaging registers it, on
+//! each shard.
+//!
+//! Invariants
+//!  - *checked-where-it-enters*: what another node asks for is checked, against the schema of this
+//!    one too, before anything looks at it. What breaks a rule is refused, in words.
+//!  - *owner-only*: a shard that does not own a token hands over to the one that does.
+
+use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::digest::Digest;
+use crate::options::{WriteKind, WriteOptions};
+use crate::range;
+use crate::wire::{self, Refusal, RefusalKind, answer, verb};
+use cluster::{TableEntry, TableKind};
+use messaging::{Payload, Request, Verbs};
+use model::{TableId, Token};
+use mutation::FrozenMutation;
+use mutation::page::{Page, Partitions, ReadCommand};
+use nodes::{Cause, refused};
+use runtime::time::Instant;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::Damaged;
+
+/// Room for an answer is taken before what has to be read is larger than this, up to the most.
+const ANSWER_BYTES_MIN: usize = 64 << 10;
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// How long a request without a time may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Registers all that coordinators ask of replicas.
+pub fn serve(verbs: &mut Verbs) {
+    const { assert!(ANSWER_BYTES_MIN < ANSWER_BYTES_MAX, "room for large answers alone") };
+    verbs.on_request(verb::MUTATION, |request| async move {
+        let written = write(&request.take_payload()).await;
+        reply(written.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::READ_DATA, |request| async move {
+        reply(read(&request).await.map(|page| {
+            let head = answer::page_head(&page);
+            Payload::with_body(head, page.bytes)
+        }))
+    });
+    verbs.on_request(verb::READ_DIGEST, |request| async move {
+        let digest = read(&request).await.map(|page| Digest::of(&page));
+        reply(digest.map(|digest| Payload::from(answer::encode_digest(digest))))
+    });
+    verbs.on_request(verb::READ_MUTATION_DATA, |request| async move {
+        reply(read_mutations(&request).await)
+    });
+    verbs.on_request(verb::COUNTER_MUTATION, |request| async move {
+        reply(increment(&request).await.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::TRUNCATE, |request| async move {
+        reply(truncate(&request).await.map(|()| Payload::empty()))
+    });
+}
+
+fn reply(answer: Result<Payload, Refusal>) -> messaging::Reply {
+    answer.map_err(|refusal| Payload::from(refusal.encode()))
+}
+
+fn damaged(damaged: Damaged) -> Refusal {
+    Refusal::new(RefusalKind::Refused, format!("a damaged request: {damaged}"))
+}
+
+fn coordinator() -> Result<Rc<Coordinator>, Refusal> {
+    own_coordinator().map_err(|error| refused(Cause::Write(error)))
+}
+
+/// A table that other nodes may read and write here.
+fn table(coordinator: &Coordinator, id: TableId) -> Result<Rc<TableEntry>, Refusal> {
+    let schema = coordinator.cluster.schema();
+    let table = schema.table_by_id(id).filter(|table| table.kind == TableKind::Stored);
+    let unknown = || Refusal::new(RefusalKind::UnknownTable, format!("no table {id} here"));
+    table.cloned().ok_or_else(unknown)
+}
+
+/// A write of one partition or several, each of a table that is here, its rows in order.
+async fn write(bytes: &[u8]) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let mutations = wire::decode_mutations(bytes).map_err(damaged)?;
+    for mutation in &mutations {
+        check(&coordinator, mutation)?;
+    }
+    debug_assert!(!mutations.is_empty(), "checked-where-it-enters: a write of nothing");
+    let applied = coordinator.apply_here(mutations).await;
+    applied.map_err(|error| refused(Cause::Write(error)))
+}
+
+fn check(
+    coordinator: &Coordinator,
+    mutation: &FrozenMutation,
+) -> Result<(Rc<TableEntry>, Token), Refusal> {
+    let view = mutation.view().map_err(damaged)?;
+    debug_assert!(!mutation.0.is_empty(), "checked-where-it-enters: no bytes are a mutation");
+    let table = table(coordinator, view.table())?;
+    view.check_order(&table.schema.order).map_err(damaged)?;
+    Ok((table, Token::of(view.key())))
+}
+
+/// The command of a request, and its table.
+fn command(
+    coordinator: &Coordinator,
+    request: &Request,
+) -> Result<(Rc<TableEntry>, ReadCommand), Refusal> {
+    let command = wire::command::decode(&request.take_payload()).map_err(damaged)?;
+    let table = table(coordinator, command.table)?;
+    range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
+    debug_assert!(table.schema.id == command.table, "checked-where-it-enters: another table");
+    debug_assert!(table.kind == TableKind::Stored, "checked-where-it-enters: {:?}", table.kind);
+    Ok((table, command))
+}
+
+/// Waits until a large answer has room.
+async fn make_room(request: &Request, command: &ReadCommand) {
+    let is_key = matches!(command.partitions, Partitions::Key(_)) && command.row_limit < 100;
+    let bytes = command.bytes_max.min(ANSWER_BYTES_MAX);
+    if !is_key && ANSWER_BYTES_MIN < bytes {
+        request.reply_room(bytes).await;
+    }
+}
+
+async fn read(request: &Request) -> Result<Page, Refusal> {
+    let coordinator = coordinator()?;
+    let (table, command) = command(&coordinator, request)?;
+    if request.verb == verb::READ_DATA {
+        make_room(request, &command).await;
+    }
+    let page = coordinator.page_here(&table, &command).await;
+    page.map_err(|error| refused(Cause::Read(error)))
+}
+
+async fn read_mutations(request: &Request) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let (table, command) = command(&coordinator, request)?;
+    make_room(request, &command).await;
+    let stretch = coordinator.stretch_here(&table, &command).await;
+    let stretch = stretch.map_err(|error| refused(Cause::Read(error)))?;
+    Ok(Payload::from(answer::encode_stretch(&stretch)))
+}
+
+/// Leads an increment that another node coordinates.
+async fn increment(request: &Request) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let decoded = wire::decode_increment(&request.take_payload());
+    let (consistency, mutation) = decoded.map_err(damaged)?;
+    let (table, token) = check(&coordinator, &mutation)?;
+    if !table.schema.is_counter() {
+        return Err(damaged(Damaged::new("an increment of a table without counters", 0)));
+    }
+    let until = request.deadline.unwrap_or_else(|| Instant::now() + TIME_MAX);
+    let timeout = nodes::left(until);
+    let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter };
+    coordinator.lead_here(&table, token, mutation, &options).await
+}
+
+async fn truncate(request: &Request) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
+    table(&coordinator, id)?;
+    let until = request.deadline.unwrap_or_else(|| Instant::now() + TIME_MAX);
+    let truncated = coordinator.truncate_alone(id, nodes::left(until)).await;
+    truncated.map_err(nodes::refusal_of)
+}

@@ -1,0 +1,156 @@
+//! What coordinators and replicas send each other. Pure: values to bytes and back.
+//!
+//! ```text
+//! MUTATION            (length:be32 mutation)+               -> nothing
+//! COUNTER_MUTATION    consistency:be16 mutation             -> nothing
+//! READ_DATA           command                               -> page
+//! READ_DIGEST         command                               -> digest
+//! READ_MUTATION_DATA  command                               -> stretch
+//! TRUNCATE            table:16                              -> nothing
+//! ```
+//! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
+//! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
+//!
+//! Invariants
+//!  - *one-form*: what is decoded is encoded to the same bytes again.
+//!  - *foreign-is-damaged*: no bytes make a decoder panic, or reserve more than they are long; what
+//!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
+//!
+//! In reading order: [`command`], [`answer`].
+
+pub mod answer;
+pub mod command;
+
+/// The verbs: 101 to 199. Those of membership and group 0 stand before them.
+pub mod verb {
+    use messaging::Verb;
+
+    pub const MUTATION: Verb = Verb::new(101, "MUTATION");
+    pub const READ_DATA: Verb = Verb::new(103, "READ_DATA");
+    pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
+    pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
+    pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");
+    pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
+}
+
+pub use answer::{Refusal, RefusalKind};
+
+use model::TableId;
+use mutation::page::Resume;
+use mutation::{FrozenMutation, FrozenView};
+use std::rc::Rc;
+use stdx::{Cursor, Damaged, Put};
+
+/// What comes before a mutation that is alone in its request.
+pub fn single_head(mutation: &[u8]) -> Vec<u8> {
+    debug_assert!(!mutation.is_empty(), "one-form: no bytes are a mutation");
+    let length = u32::try_from(mutation.len()).expect("a mutation is under 4 GiB");
+    length.to_be_bytes().to_vec()
+}
+
+/// Several mutations as a request.
+pub fn encode_mutations(mutations: &[FrozenMutation]) -> Vec<u8> {
+    assert!(!mutations.is_empty(), "one-form: a request of no mutation");
+    let mut out = Vec::with_capacity(mutations.iter().map(|one| 4 + one.0.len()).sum());
+    mutations.iter().for_each(|one| out.put_u32_bytes(&one.0));
+    out
+}
+
+/// The mutations of a request, at least one; each is checked but for its order, which the schema
+/// of its table tells.
+pub fn decode_mutations(bytes: &[u8]) -> Result<Vec<FrozenMutation>, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let mut mutations = Vec::new();
+    loop {
+        let at = cursor.offset() as u64 + 4;
+        let one = cursor.u32_bytes("a mutation of a request")?;
+        FrozenView::parse(one).map_err(|damaged| damaged.from_base(at))?;
+        mutations.push(FrozenMutation(one.into()));
+        if cursor.is_empty() {
+            debug_assert!(!mutations.is_empty(), "one-form: a request of no mutation");
+            return Ok(mutations);
+        }
+    }
+}
+
+/// An increment for its leader, with the level of its write.
+pub fn encode_increment(level: crate::Consistency, mutation: &FrozenMutation) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 + mutation.0.len());
+    out.put_u16(level.to_wire());
+    out.put(&mutation.0);
+    out
+}
+
+/// See [`encode_increment`].
+pub fn decode_increment(bytes: &[u8]) -> Result<(crate::Consistency, FrozenMutation), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let level = crate::Consistency::from_wire(cursor.u16("level of an increment")?);
+    let level = level.ok_or(Damaged::new("no level of consistency", 0))?;
+    FrozenView::parse(cursor.rest()).map_err(|damaged| damaged.from_base(2))?;
+    Ok((level, FrozenMutation(cursor.rest().into())))
+}
+
+/// Which table is to be truncated.
+pub fn decode_table(bytes: &[u8]) -> Result<TableId, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let id = TableId::from_bytes(cursor.array("a table id")?);
+    end(&cursor)?;
+    Ok(id)
+}
+
+/// Bytes that several messages share.
+pub fn shared(mutation: FrozenMutation) -> Rc<Vec<u8>> {
+    Rc::new(mutation.0.into_vec())
+}
+
+/// Nothing follows.
+fn end(cursor: &Cursor<'_>) -> Result<(), Damaged> {
+    match cursor.is_empty() {
+        true => Ok(()),
+        false => Err(cursor.damaged("bytes after the end of a message")),
+    }
+}
+
+fn flag(cursor: &mut Cursor<'_>, what: &'static str) -> Result<bool, Damaged> {
+    match cursor.u8(what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(cursor.damaged(what)),
+    }
+}
+
+fn put_resume(out: &mut Vec<u8>, resume: Option<&Resume>) {
+    let Some(resume) = resume else { return out.put_u8(0) };
+    out.put_u8(if resume.after.is_some() { 2 } else { 1 });
+    out.put_u32_bytes(&resume.key);
+    if let Some((prefix, weight)) = &resume.after {
+        assert!(*weight == 1 || *weight == -1, "one-form: goes on at a row");
+        out.put_u32_bytes(prefix);
+        out.put_u8(u8::from(*weight == 1));
+    }
+    out.put_u64(resume.rows_in_partition);
+}
+
+fn resume(cursor: &mut Cursor<'_>) -> Result<Option<Resume>, Damaged> {
+    let kind = cursor.u8("where a read goes on")?;
+    if kind == 0 {
+        return Ok(None);
+    }
+    if 2 < kind {
+        return Err(cursor.damaged("where a read goes on"));
+    }
+    let key = cursor.u32_bytes("key where a read goes on")?.to_vec();
+    let after = match kind {
+        2 => {
+            let prefix = cursor.u32_bytes("place where a read goes on")?.to_vec();
+            let is_after = flag(cursor, "weight where a read goes on")?;
+            Some((prefix, if is_after { 1 } else { -1 }))
+        }
+        _ => None,
+    };
+    let rows_in_partition = cursor.u64("rows before a read goes on")?;
+    Ok(Some(Resume { key, after, rows_in_partition }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! Coordinators of simulated nodes.
+
+mod nodes;
+mod simulation;

@@ -1,0 +1,6 @@
+//! Several simulated nodes that keep copies of each other's tables.
+
+mod basics;
+mod faults;
+mod joined;
+mod world;

@@ -1,0 +1,402 @@
+//! The nodes, and where their replicas are: each stretch of the ring, of sixteen, begins at another
+//! node and has its copies on those that follow.
+
+use cluster::{SchemaChange, TableEntry};
+use messaging::{HostId, Messaging, Plain, Verbs};
+use model::{Keyspace, TableSchema, Token, Type, Uuid};
+use mutation::page::{PageView, Partitions, ReadCommand, Resume};
+use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
+use replication::coordinator::nodes::Planted;
+use replication::placement::{Places, Replica, Replicas};
+use replication::{Config, Consistency, Coordinator, ReadError, ReadOptions, WriteError};
+use replication::{WriteKind, WriteOptions};
+use runtime::sim::{NodeId, Options, World};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use storage::SyncMode;
+use testkit::config::{boot_config, change, entry};
+use testkit::rows;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+const PORT: u16 = 7000;
+const PARTS_LOG2: u32 = 4;
+
+/// What all nodes know.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) copies: u32,
+    /// The data centre of each node.
+    centers: Vec<u16>,
+    shards: Vec<u16>,
+    addresses: Vec<SocketAddr>,
+    /// Who is thought to be alive.
+    pub(super) alive: Vec<AtomicBool>,
+    lives: AtomicU64,
+}
+
+/// It, as one node sees it.
+struct Ring {
+    known: Arc<Known>,
+    me: usize,
+}
+
+fn id_of(node: usize) -> Uuid {
+    Uuid::from_u128(0x1000 + node as u128)
+}
+
+fn center_name(center: u16) -> String {
+    format!("dc{}", center + 1)
+}
+
+impl Ring {
+    fn index(&self, host: Uuid) -> usize {
+        (host.as_u128() - 0x1000) as usize
+    }
+
+    fn of_part(&self, part: u64) -> Rc<[Replica]> {
+        let count = self.known.centers.len();
+        let first = part as usize % count;
+        let copies = (self.known.copies as usize).min(count);
+        let nodes = (first..first + copies).map(|node| node % count);
+        let mut replicas: Vec<Replica> = nodes
+            .map(|node| Replica {
+                host_id: id_of(node),
+                is_here: node == self.me,
+                is_local_dc: self.known.centers[node] == self.known.centers[self.me],
+                dc: self.known.centers[node],
+                // Whoever is asked hands over to the shard that owns the token.
+                shard: (part % u64::from(self.known.shards[node])) as u16,
+            })
+            .collect();
+        replicas.sort_by_key(|replica| (!replica.is_here, !replica.is_local_dc));
+        replicas.into()
+    }
+}
+
+fn part_of(token: Token) -> u64 {
+    (token.0 as u64 ^ 1 << 63) >> (64 - PARTS_LOG2)
+}
+
+impl Places for Ring {
+    fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
+        match &table.schema.keyspace[..] {
+            "ks" => Replicas::Nodes(self.of_part(part_of(token))),
+            _ => Replicas::Here,
+        }
+    }
+    fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token) {
+        let end = u128::from(part_of(token) + 1) << (64 - PARTS_LOG2);
+        let last = Token(((end - 1) as u64 ^ 1 << 63) as i64);
+        (self.replicas(table, token), last)
+    }
+    fn is_alive(&self, host: Uuid) -> bool {
+        self.known.alive[self.index(host)].load(Ordering::Relaxed)
+    }
+    fn is_in(&self, host: Uuid, data_center: &str) -> bool {
+        center_name(self.known.centers[self.index(host)]) == data_center
+    }
+    fn others(&self) -> Vec<Uuid> {
+        (0..self.known.centers.len()).filter(|node| *node != self.me).map(id_of).collect()
+    }
+}
+
+/// The simulated cluster.
+pub(super) struct Nodes {
+    pub(super) world: World,
+    ids: Vec<NodeId>,
+    pub(super) known: Arc<Known>,
+    planted: Option<Planted>,
+    tablets: Option<u32>,
+}
+
+impl Nodes {
+    /// Nodes with so many shards each, all in one data centre, with three copies.
+    pub(super) fn new(seed: u64, shards: &[u16]) -> Nodes {
+        Nodes::with(seed, &shards.iter().map(|shards| (*shards, 0)).collect::<Vec<_>>(), 3, None)
+    }
+
+    /// Nodes by their shards and data centres.
+    pub(super) fn with(
+        seed: u64,
+        nodes: &[(u16, u16)],
+        copies: u32,
+        planted: Option<Planted>,
+    ) -> Nodes {
+        let mut world = World::new(Options::new(seed));
+        let ids: Vec<NodeId> = nodes.iter().map(|(shards, _)| world.add_node(*shards)).collect();
+        let addresses = ids.iter().map(|id| SocketAddr::new(world.ip(*id), PORT)).collect();
+        let known = Arc::new(Known {
+            copies,
+            centers: nodes.iter().map(|(_, center)| *center).collect(),
+            shards: nodes.iter().map(|(shards, _)| *shards).collect(),
+            addresses,
+            alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+            lives: AtomicU64::new(1),
+        });
+        let mut all = Nodes { world, ids, known, planted, tablets: None };
+        (0..nodes.len()).for_each(|node| all.start(node));
+        all
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Starts a node, on what is left of it; then it is known to be alive.
+    pub(super) fn start(&mut self, node: usize) {
+        let (known, planted, tablets) = (self.known.clone(), self.planted, self.tablets);
+        self.world.block_on(self.ids[node], 0, live(node, known, planted, tablets));
+        self.known.alive[node].store(true, Ordering::Relaxed);
+    }
+
+    /// Kills a node, which the others know.
+    pub(super) fn crash(&mut self, node: usize) {
+        self.known.alive[node].store(false, Ordering::Relaxed);
+        self.world.crash(self.ids[node]);
+    }
+
+    /// Cuts or joins a node and all others.
+    pub(super) fn set_cut(&mut self, node: usize, cut: bool) {
+        for other in (0..self.ids.len()).filter(|other| *other != node) {
+            self.world.set_cut(self.ids[node], self.ids[other], cut);
+            self.world.set_cut(self.ids[other], self.ids[node], cut);
+        }
+    }
+
+    pub(super) fn set_delay(&mut self, from: usize, to: usize, delay: Duration) {
+        self.world.set_delay(self.ids[from], self.ids[to], delay);
+    }
+
+    pub(super) fn reset(&mut self, a: usize, b: usize) {
+        self.world.reset_connections(self.ids[a], self.ids[b]);
+    }
+
+    /// Runs something on shard 0 of a node.
+    pub(super) fn run<F: Future + 'static>(&mut self, node: usize, body: F) -> F::Output
+    where
+        F::Output: 'static,
+    {
+        self.world.block_on(self.ids[node], 0, body)
+    }
+
+    /// The same on another shard.
+    pub(super) fn run_on<F: Future + 'static>(
+        &mut self,
+        (node, shard): (usize, u16),
+        body: F,
+    ) -> F::Output
+    where
+        F::Output: 'static,
+    {
+        self.world.block_on(self.ids[node], shard, body)
+    }
+}
+
+/// Starts all that a node needs, and joins the others.
+async fn live(me: usize, known: Arc<Known>, planted: Option<Planted>, tablets: Option<u32>) {
+    let mut config = boot_config("/node", SyncMode::Batch);
+    config.node.data_center = center_name(known.centers[me]);
+    cluster::boot(config).await.expect("a start");
+    Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
+    let copies = known.copies;
+    let centers = known.centers.iter().max().copied().unwrap_or(0) + 1;
+    change(move |schema| {
+        if schema.keyspace("ks").is_some() {
+            return Vec::new();
+        }
+        let tables = ["t", "c", "r"].map(|name| SchemaChange::CreateTable(table(name)));
+        let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
+        changes.extend(tables);
+        changes
+    })
+    .await;
+    let life = known.lives.fetch_add(1, Ordering::Relaxed);
+    let join = move || {
+        let known = known.clone();
+        async move {
+            let mut verbs = Verbs::new();
+            replication::serve(&mut verbs);
+            let host = HostId(id_of(me).as_u128());
+            let config = messaging::Config::new("test", host, life);
+            let messaging = Messaging::start(config, verbs, Rc::new(Plain));
+            for (node, address) in known.addresses.iter().enumerate().filter(|it| it.0 != me) {
+                messaging.set_peer(HostId(id_of(node).as_u128()), *address);
+            }
+            if runtime::shard_id() == 0 {
+                messaging.listen(known.addresses[me]).expect("a free port");
+            }
+            let coordinator = runtime::local::get::<Coordinator>();
+            coordinator.join(Rc::new(Ring { known, me }));
+            if let Some(planted) = planted {
+                coordinator.plant(planted);
+            }
+        }
+    };
+    runtime::on_all_shards(join).await;
+}
+
+/// With as many copies in each of several data centres.
+fn keyspace(copies: u32, centers: u16, tablets: Option<u32>) -> Keyspace {
+    let mut keyspace = testkit::config::keyspace("ks", copies, tablets);
+    if 1 < centers {
+        let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
+        let each = (copies / u32::from(centers)).to_string();
+        let factors = (0..centers).map(|center| (center_name(center), each.clone()));
+        keyspace.replication = std::iter::once(class).chain(factors).collect();
+    }
+    keyspace
+}
+
+/// `t (pk int PRIMARY KEY, v int)`, `c (pk int PRIMARY KEY, v counter)`,
+/// `r (pk int, ck int, v int, w int, PRIMARY KEY (pk, ck))`, with the same ids on all nodes.
+fn table(name: &str) -> TableSchema {
+    let id = Uuid::from_u128(0x2000 + u128::from(name.as_bytes()[0]));
+    let builder = TableSchema::builder("ks", name, id).partition_key("pk", Type::Int);
+    let builder = match name {
+        "t" => builder.regular("v", Type::Int),
+        "c" => builder.regular("v", Type::Counter),
+        _ => builder.clustering("ck", Type::Int).regular("v", Type::Int).regular("w", Type::Int),
+    };
+    builder.build().expect("a table")
+}
+
+pub(super) fn write_options(consistency: Consistency) -> WriteOptions {
+    WriteOptions { consistency, timeout: 2 * SECOND, kind: WriteKind::Simple }
+}
+
+pub(super) fn coordinator() -> Rc<Coordinator> {
+    runtime::local::get::<Coordinator>()
+}
+
+/// Sets `v` of a row of `t`, at `timestamp`.
+pub(super) async fn put(
+    pk: i32,
+    value: i32,
+    timestamp: i64,
+    level: Consistency,
+) -> Result<(), WriteError> {
+    let table = entry("ks", "t");
+    let mutation = rows::put(&table, pk, value, timestamp);
+    coordinator().write(&table, rows::token(pk), mutation, &write_options(level)).await
+}
+
+/// `v` of a row of `t`.
+pub(super) async fn get(pk: i32, level: Consistency) -> Result<Option<i32>, ReadError> {
+    get_of("t", pk, level).await.map(|value| value.map(|value| i32::from_be_bytes(four(&value))))
+}
+
+fn four(bytes: &[u8]) -> [u8; 4] {
+    bytes.try_into().expect("an int")
+}
+
+/// The value of a counter.
+pub(super) async fn count(pk: i32, level: Consistency) -> Result<Option<i64>, ReadError> {
+    let eight = |value: Vec<u8>| i64::from_be_bytes(value[..].try_into().expect("a bigint"));
+    get_of("c", pk, level).await.map(|value| value.map(eight))
+}
+
+async fn get_of(name: &str, pk: i32, level: Consistency) -> Result<Option<Vec<u8>>, ReadError> {
+    let table = entry("ks", name);
+    let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
+    let options = ReadOptions::new(level, 2 * SECOND);
+    let page = coordinator().read(&table, rows::token(pk), &command, &options).await?;
+    Ok(rows::pairs(&command, &page).pop().map(|(_, value)| value))
+}
+
+/// The clustering key of a row of `r`.
+pub(super) fn clustering(ck: i32) -> Vec<u8> {
+    let mut out = Vec::new();
+    model::key::push_clustering(&ck.to_be_bytes(), &mut out);
+    out
+}
+
+/// A write to a partition of `r`.
+pub(super) fn rows_of(
+    pk: i32,
+    build: impl FnOnce(&mut MutationBuilder<'_>, &TableEntry),
+) -> FrozenMutation {
+    let table = entry("ks", "r");
+    let mut builder = MutationBuilder::new(&table.schema, &rows::key(pk));
+    build(&mut builder, &table);
+    builder.freeze()
+}
+
+/// A row of `r`, with a marker or without.
+pub(super) fn row(
+    ck: i32,
+    v: i32,
+    timestamp: i64,
+) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
+    move |builder, table| {
+        let mut row = RowBuilder::new(Vec::new());
+        row.marker(Marker::Live { timestamp });
+        let column = table.schema.column("v").expect("a column").id;
+        row.cell(column, Cell::live(timestamp, &v.to_be_bytes()));
+        builder.row(&clustering(ck), &row.finish());
+    }
+}
+
+/// The deletion of a row of `r`.
+pub(super) fn deletion(
+    ck: i32,
+    timestamp: i64,
+) -> impl FnOnce(&mut MutationBuilder<'_>, &TableEntry) {
+    move |builder, _| {
+        let mut row = RowBuilder::new(Vec::new());
+        row.tombstone(Tombstone::new(timestamp, timestamp / 1_000_000));
+        builder.row(&clustering(ck), &row.finish());
+    }
+}
+
+pub(super) async fn write_rows(
+    pk: i32,
+    mutation: FrozenMutation,
+    level: Consistency,
+) -> Result<(), WriteError> {
+    let table = entry("ks", "r");
+    coordinator().write(&table, rows::token(pk), mutation, &write_options(level)).await
+}
+
+/// A read of `r`: of one partition, or all.
+pub(super) fn command(partition: Option<i32>, row_limit: u64) -> ReadCommand {
+    let table = entry("ks", "r");
+    let partitions = match partition {
+        Some(pk) => Partitions::Key(rows::key(pk).to_vec()),
+        None => rows::whole_ring(),
+    };
+    rows::read_of(&table, partitions, row_limit)
+}
+
+/// What pages of a read of `r` have: keys, clustering keys and values; and how many pages.
+pub(super) async fn read_rows(
+    command: ReadCommand,
+    level: Consistency,
+) -> Result<(Vec<(i32, i32, Option<i32>)>, u32), ReadError> {
+    let table = entry("ks", "r");
+    let (mut command, mut out, mut pages) = (command, Vec::new(), 0);
+    let token = match &command.partitions {
+        Partitions::Key(key) => Token::of(key),
+        Partitions::Range { .. } => Token::MIN,
+    };
+    loop {
+        let options = ReadOptions::new(level, 5 * SECOND);
+        let page = coordinator().read(&table, token, &command, &options).await?;
+        pages += 1;
+        assert!(page.row_count <= command.row_limit, "{} rows", page.row_count);
+        let view = PageView::parse(&page.bytes, command.layout()).expect("a page");
+        for partition in view.partitions() {
+            let pk = i32::from_be_bytes(four(partition.key()));
+            for row in partition.rows() {
+                let ck = model::key::clustering_components(row.clustering()).next();
+                let ck = i32::from_be_bytes(four(ck.expect("a clustering key")));
+                let value = row.columns().next().and_then(|column| column.value);
+                out.push((pk, ck, value.map(|value| i32::from_be_bytes(four(value)))));
+            }
+        }
+        let Some(resume): Option<Resume> = page.resume else { return Ok((out, pages)) };
+        command.resume = Some(resume);
+    }
+}

@@ -1,0 +1,119 @@
+"""Several nodes that are one cluster, and what works on them."""
+import contextlib
+import threading
+import time
+
+from node import Node, free_address
+
+
+class Nodes:
+    """Nodes that are told of the same seeds: the first of them, or all."""
+
+    def __init__(self, count, *options, all_seeds=True):
+        addresses = [free_address() for _ in range(count)]
+        seeds = ",".join(addresses if all_seeds else addresses[:1])
+        self.nodes = [Node("--seeds", seeds, "--smp", "1", "--memory", "512M", *options,
+                           address=address) for address in addresses]
+        self._clusters = []
+
+    def __getitem__(self, number):
+        return self.nodes[number]
+
+    def __iter__(self):
+        return iter(self.nodes)
+
+    def start(self):
+        """All at once."""
+        threads = [threading.Thread(target=node.start) for node in self.nodes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(node.is_running() for node in self.nodes)
+        return self
+
+    def __enter__(self):
+        self.start()
+        self.wait_for_peers()
+        return self
+
+    def __exit__(self, *_):
+        for cluster in self._clusters:
+            cluster.shutdown()
+        for node in self.nodes:
+            node.__exit__()
+
+    def wait_for_peers(self, seconds=30):
+        """Until each node knows, and thinks alive, all others."""
+        for node in self.nodes:
+            session = node.connect()
+            until(lambda: sum(row.up for row in session.execute(
+                "SELECT up FROM system.cluster_status")) == len(self.nodes), seconds)
+            node.disconnect()
+
+    def connect(self, consistency=None, **facts):
+        """A session that knows all nodes, routes by token, and asks for QUORUM."""
+        from cassandra import ConsistencyLevel
+        from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+        from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+        profile = ExecutionProfile(
+            load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")),
+            consistency_level=consistency or ConsistencyLevel.QUORUM, request_timeout=30)
+        cluster = Cluster([node.address for node in self.nodes],
+                          execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
+        self._clusters.append(cluster)
+        return cluster.connect()
+
+
+def until(condition, seconds=30):
+    """Waits for a condition; an assertion fails where it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.05)
+
+
+def keyspace(session, name, tablets, copies=3):
+    """A keyspace, and a table `t` of a counter for each key in it."""
+    session.execute(
+        f"CREATE KEYSPACE {name} WITH replication = "
+        f"{{'class': 'NetworkTopologyStrategy', 'replication_factor': {copies}}} "
+        f"AND tablets = {{'enabled': {str(tablets).lower()}}}")
+    session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v int)")
+
+
+@contextlib.contextmanager
+def registers(session, table, threads=4):
+    """Clients that count up registers of their own, and read them back; what they saw is checked: no
+    request fails, no acknowledged value is lost."""
+    write = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
+    read = session.prepare(f"SELECT v FROM {table} WHERE k = ?")
+    acknowledged, wrong, stops = {}, [], threading.Event()
+
+    def work(number):
+        value = 0
+        while not stops.is_set():
+            value += 1
+            key = number * 1000 + value % 20
+            try:
+                session.execute(write, (key, value))
+                acknowledged[key] = value
+                row = session.execute(read, (key,)).one()
+                if row is None or row.v != value:
+                    wrong.append(f"{key} is {row}, and was {value}")
+            except Exception as error:  # pylint: disable=broad-except
+                wrong.append(f"{type(error).__name__}: {error}")
+
+    clients = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for client in clients:
+        client.start()
+    try:
+        yield acknowledged
+    finally:
+        stops.set()
+        for client in clients:
+            client.join()
+    assert not wrong, wrong[:5]
+    assert len(acknowledged) == 20 * threads
+    for key, value in acknowledged.items():
+        assert session.execute(read, (key,)).one().v == value
