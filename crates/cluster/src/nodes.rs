@@ -141,6 +141,7 @@ impl Nodes {
 
     /// The places of members of the ring among all.
     fn places(&self, members: &[u16]) -> Vec<usize> {
+        debug_assert!(members.len() <= self.all.len(), "one-here: more members than nodes");
         let id = |member: &u16| self.ring.members()[usize::from(*member)].host_id;
         members.iter().filter_map(|member| self.place_of(id(member))).collect()
     }
@@ -211,6 +212,8 @@ impl Nodes {
             };
             nodes.iter().for_each(|node| lengths[*node] += length);
         }
+        let most = lengths.iter().max().copied().unwrap_or(0);
+        debug_assert!(most <= 1 << 64, "whole: a node has {most} of the ring");
         lengths.into_iter().map(|length| length as f64 / (1u128 << 64) as f64).collect()
     }
 }

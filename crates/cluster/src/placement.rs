@@ -115,6 +115,10 @@ impl Placement {
             Seat { host_id: member.host_id, shards, dc: named[&*member.data_center], distance }
         };
         let seats: Vec<Seat> = topology.present().map(seat).collect();
+        let sorted = seats.is_sorted_by(|a, b| a.host_id < b.host_id);
+        assert!(sorted, "present: nodes are out of order");
+        let here = seats.iter().filter(|seat| seat.distance == 0).count();
+        assert!(here <= 1, "nearest-first: this node is there {here} times");
         Placement {
             version: topology.version(),
             is_alone: seats.iter().all(|seat| seat.distance == 0),
@@ -323,6 +327,7 @@ impl Spread {
         let replica = |seat: &u16| placement.replica(usize::from(*seat), shard(seat).1);
         let list: Rc<[Replica]> = seats.iter().map(replica).collect();
         lists.insert((set as u32, sum), list.clone());
+        debug_assert!(lists.len() <= LISTS_MAX, "bounded: {} lists are kept", lists.len());
         list
     }
 }
@@ -341,6 +346,7 @@ impl Tablets {
         let gone = placement.seats.iter().filter(|seat| !replicas.fit(here(seat)));
         let dealt_anew = gone.map(|seat| seat.host_id).collect();
         let lists = vec![OnceCell::new(); replicas.count()];
+        assert!(!lists.is_empty(), "covering: a table without tablets");
         Tablets { replicas, dealt_anew, lists }
     }
 
@@ -362,6 +368,8 @@ impl Tablets {
         let mut found: Vec<(u8, Replica)> =
             self.replicas.of(tablet).iter().filter_map(replica).collect();
         found.sort_by_key(|(distance, _)| *distance);
+        let known = self.replicas.of(tablet).len();
+        debug_assert!(found.len() <= known, "present: {} replicas of {known}", found.len());
         found.into_iter().map(|(_, replica)| replica).collect()
     }
 }

@@ -129,6 +129,8 @@ impl Ring {
         let mut points: Vec<(Token, u16)> = members.iter().zip(0..).flat_map(of).collect();
         points.sort_unstable();
         debug_assert!(points.is_sorted_by(|a, b| a.0 < b.0), "one-place: a token of two nodes");
+        let ids = |a: &Arc<Member>, b: &Arc<Member>| a.host_id < b.host_id;
+        debug_assert!(members.is_sorted_by(ids), "distinct: a node is there twice");
         Ring { members, sites, centers, points }
     }
 
@@ -143,6 +145,7 @@ impl Ring {
     }
 
     pub(crate) fn site(&self, member: usize) -> Site {
+        debug_assert!(self.sites.len() == self.members.len(), "distinct: a node of no place");
         self.sites[member]
     }
 
@@ -206,6 +209,7 @@ impl Ring {
             sets_of.push(sets_of.first().copied().unwrap_or(0));
         }
         debug_assert!(last_tokens.is_sorted_by(|a, b| a < b), "covering: ranges overlap");
+        assert!(last_tokens.len() == sets_of.len(), "covering: a range without replicas");
         Owners { last_tokens, sets_of, sets }
     }
 
@@ -236,6 +240,8 @@ impl Ring {
             }
         }
         assert!(left == 0, "as-many-as-there-are: {left} replicas are missing");
+        let distinct = (1..found.len()).all(|at| !found[..at].contains(&found[at]));
+        debug_assert!(distinct, "distinct: {found:?}");
         found
     }
 
@@ -254,11 +260,13 @@ impl Owners {
     /// The range that holds a token.
     #[inline]
     pub fn range_of(&self, token: Token) -> usize {
+        debug_assert!(self.last_tokens.last() == Some(&Token::MAX), "covering: an open end");
         self.last_tokens.partition_point(|last| *last < token)
     }
 
     /// A range: after the first token, up to and including the second.
     pub fn range(&self, index: usize) -> (Token, Token) {
+        debug_assert!(index < self.ranges(), "covering: range {index} of {}", self.ranges());
         let start = if index == 0 { Token::MIN } else { self.last_tokens[index - 1] };
         (start, self.last_tokens[index])
     }
@@ -266,7 +274,9 @@ impl Owners {
     /// Which of the sets has a range.
     #[inline]
     pub fn set_of(&self, index: usize) -> usize {
-        self.sets_of[index] as usize
+        let set = self.sets_of[index] as usize;
+        debug_assert!(set < self.sets.len(), "covering: range {index} has no replicas");
+        set
     }
 
     /// The different sets of replicas: places among the members, in the order of the ring.

@@ -94,7 +94,10 @@ impl TabletReplicas {
             let own = of.iter().find(|(host, _)| fit && *host == node.host_id);
             own.map_or_else(|| node.dealt(tablet), |(_, shard)| *shard)
         };
-        self.iter().enumerate().map(shard).collect()
+        let shards: Vec<u16> = self.iter().enumerate().map(shard).collect();
+        let exist = shards.iter().all(|shard| *shard < node.shards);
+        debug_assert!(exist, "on-shards: {shards:?} of {}", node.shards);
+        shards
     }
 }
 
@@ -115,6 +118,7 @@ impl Division {
 
     /// Without tablets: a ring dealt to the shards as drivers compute it, or one of them.
     pub fn of_ring(tablets: TabletMap) -> Division {
+        assert!(0 < tablets.count(), "covering: a ring on no shard");
         Division { tablets, replicas: TabletReplicas::default() }
     }
 }
@@ -244,6 +248,8 @@ impl Host {
         let (shard, (table, _)) = least.expect("on-shards: a node has shards");
         *table += 1;
         self.of_table += 1;
+        let sum: u32 = self.shards.iter().map(|(table, _)| *table).sum();
+        debug_assert!(sum == self.of_table, "fewest-first: {} is counted wrong", self.host_id);
         (self.host_id, shard)
     }
 }
@@ -272,7 +278,9 @@ fn parts(ring: &Ring, wants: &Wants) -> Vec<Part> {
             let rack = usize::from(site.rack);
             (usize::from(site.center) == center && want.open[rack]).then_some((member, rack))
         };
-        let members = all.clone().filter_map(in_it).collect();
+        let members: Vec<(usize, usize)> = all.clone().filter_map(in_it).collect();
+        let (count, copies) = (members.len(), want.copies);
+        assert!(copies <= count, "as-many-as-there-are: {copies} replicas on {count} nodes");
         Part { members, racks: want.open.len(), copies: want.copies }
     };
     centers.iter().enumerate().map(of_center).collect()
@@ -311,6 +319,10 @@ fn of_part(part: &Part, hosts: &mut [Host], tablet: usize) -> Vec<(Uuid, u16)> {
         in_rack[rack] += 1;
         out.push(hosts[member].take());
     }
+    let total: usize = in_rack.iter().map(|count| *count as usize).sum();
+    assert!(total == part.copies, "as-many-as-there-are: {total} of {}", part.copies);
+    let distinct = taken.iter().filter(|taken| **taken).count() == out.len();
+    debug_assert!(distinct, "one-a-host: {out:?}");
     out
 }
 

@@ -174,7 +174,7 @@ fn a_tablet_goes_in_front_of_the_result() {
     let host = |last| format!("<0><0><0><10>{}<{last}>", "<0>".repeat(15));
     let first = format!("<0><0><0><1c>{}<0><0><0><4><0><0><0><7>", host(1));
     let second = format!("<0><0><0><1c>{}<0><0><0><4><0><0><1><3>", host(2));
-    let tuple = format!("<0><0><0><60>{range}<0><0><0><44><0><0><0><2>{first}{second}");
+    let tuple = format!("<0><0><0><60>{range}<0><0><0>D<0><0><0><2>{first}{second}");
     assert_eq!(body(&out), format!("{head}{tuple}<0><0><0><1>"));
 }
 
