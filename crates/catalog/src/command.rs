@@ -157,7 +157,7 @@ impl Command {
 
     /// All that makes it durable, to be written as one: rows of system tables. `before` is the
     /// schema that it was decided on.
-    pub fn rows<L: Local>(&self, before: &Schema<L>, _host_id: Uuid) -> Vec<FrozenMutation> {
+    pub fn rows<L: Local>(&self, before: &Schema<L>) -> Vec<FrozenMutation> {
         self.check_decided_on(before);
         let last = self.last_timestamp();
         let mut rows = Vec::new();
@@ -299,12 +299,12 @@ mod tests {
     fn what_is_durable_is_what_is_shown() {
         let (catalog, mut rows) = (new(), Vec::new());
         let command = Command::of_access(role(&catalog, "me"), 10);
-        rows.append(&mut command.rows(&catalog.schema, Uuid::from_u128(9)));
+        rows.append(&mut command.rows(&catalog.schema));
         let catalog = catalog.apply(&command);
         let command =
             catalog.change_schema(creation(), Some("me"), moment(command.last_timestamp()));
         let command = command.expect("a command");
-        rows.append(&mut command.rows(&catalog.schema, Uuid::from_u128(9)));
+        rows.append(&mut command.rows(&catalog.schema));
         let catalog = catalog.apply(&command);
         assert_eq!(command.version(), Some(catalog.schema.version));
         let (schema, grants) = found(&catalog, &rows);
@@ -333,7 +333,7 @@ mod tests {
         let first = TopologyChange::Set(member(1, ("dc1", "rack1"), &[7]));
         let command = Command::of_topology(&catalog.topology, vec![first.clone()], 10);
         let command = command.expect("a command");
-        let rows = command.rows(&catalog.schema, Uuid::from_u128(9));
+        let rows = command.rows(&catalog.schema);
         let catalog = catalog.apply(&command);
         assert_eq!((catalog.topology.version(), command.topology_changes()), (1, &[first][..]));
         let table = &catalog.schema.table("system", "topology").expect("a system table").schema;
@@ -358,7 +358,7 @@ mod tests {
     fn facts_are_noted_beside_changes() {
         let catalog = new();
         let command = Command::of_access(Vec::new(), 10).noting(facts::DRIVER_LEVEL_MADE, "true");
-        let rows = command.rows(&catalog.schema, Uuid::from_u128(9));
+        let rows = command.rows(&catalog.schema);
         let table = &catalog.schema.table("system", "scylla_local").expect("a system table").schema;
         let found = testing::rows(table, &rows);
         assert_eq!(facts::find(&found, facts::DRIVER_LEVEL_MADE), "true");

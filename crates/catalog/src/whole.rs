@@ -14,7 +14,7 @@ use mutation::FrozenMutation;
 impl<L: Local> Catalog<L> {
     /// All that makes this snapshot durable, with the timestamp `at` and the one before, and facts
     /// by name.
-    pub fn rows(&self, _host_id: Uuid, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
+    pub fn rows(&self, facts: &[(&str, &str)], at: i64) -> Vec<FrozenMutation> {
         assert!(0 < at, "in-place-of: rows of {at} come after nothing");
         let names = self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name));
         let nothing = self.schema.without(names, Uuid::nil());
@@ -39,7 +39,7 @@ impl<L: Local> Catalog<L> {
 
     /// Deletes what makes this snapshot durable, before `at`: what is written at that time lives.
     /// Facts, the version of the schema, and nodes stay: [`Catalog::rows`] replaces them.
-    pub fn forgotten(&self, _host_id: Uuid, at: i64) -> Vec<FrozenMutation> {
+    pub fn forgotten(&self, at: i64) -> Vec<FrozenMutation> {
         let mut writer = Writer::new(&*self.schema);
         for name in self.schema.keyspaces.keys().filter(|name| !Schema::<L>::is_system(name)) {
             let dropped = SchemaChange::DropKeyspace(name.clone());

@@ -79,6 +79,7 @@ fn bytes(value: Option<Value>) -> Vec<u8> {
 /// one version for agreed; of whom none is known, it does not wait.
 fn peer(node: &Node) -> Vec<(&'static str, Vec<u8>)> {
     let Member { address, data_center, host_id, rack, release_version, .. } = &*node.member;
+    debug_assert!(!node.is_here, "one-here: {host_id} is a peer of itself");
     let mut tokens = node.tokens();
     tokens.sort_unstable();
     let mut values = vec![
@@ -110,7 +111,9 @@ fn peer_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
         values.push(("supported_features", features.join(",").into_bytes()));
         row(schema, values)
     };
-    nodes.others().map(shown).collect()
+    let rows: Vec<VirtualRow> = nodes.others().map(shown).collect();
+    debug_assert!(rows.len() < nodes.all().len(), "one-here: as many peers as nodes");
+    rows
 }
 
 async fn peers_v2() -> Vec<VirtualRow> {
@@ -127,7 +130,9 @@ fn peer_v2_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
         values.extend(node.member.client_port.map(|it| ("native_port", port(it))));
         row(schema, values)
     };
-    nodes.others().map(shown).collect()
+    let rows: Vec<VirtualRow> = nodes.others().map(shown).collect();
+    debug_assert!(rows.len() < nodes.all().len(), "one-here: as many peers as nodes");
+    rows
 }
 
 async fn cluster_status() -> Vec<VirtualRow> {
@@ -155,7 +160,9 @@ fn status_rows(schema: &TableSchema, nodes: &Nodes, own_load: u64) -> Vec<Virtua
         values.extend(load.map(|load| ("load", load.to_string().into_bytes())));
         row(schema, values)
     };
-    nodes.all().iter().zip(nodes.own_parts()).map(shown).collect()
+    let parts = nodes.own_parts();
+    debug_assert!(parts.len() == nodes.all().len(), "whole: {} parts", parts.len());
+    nodes.all().iter().zip(parts).map(shown).collect()
 }
 
 async fn token_ring() -> Vec<VirtualRow> {

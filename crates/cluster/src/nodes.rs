@@ -143,7 +143,9 @@ impl Nodes {
     fn places(&self, members: &[u16]) -> Vec<usize> {
         debug_assert!(members.len() <= self.all.len(), "one-here: more members than nodes");
         let id = |member: &u16| self.ring.members()[usize::from(*member)].host_id;
-        members.iter().filter_map(|member| self.place_of(id(member))).collect()
+        let places: Vec<usize> = members.iter().filter_map(|it| self.place_of(id(it))).collect();
+        debug_assert!(places.len() == members.len(), "covering: an owner is nobody");
+        places
     }
 
     /// Who owns each token of the ring, ascending.
@@ -166,7 +168,9 @@ impl Nodes {
             };
             Range { after: *after, last: *last, nodes }
         };
-        starts.zip(points).map(range).collect()
+        let ranges: Vec<Range> = starts.zip(points).map(range).collect();
+        debug_assert!(ranges.len() == points.len(), "covering: {} ranges", ranges.len());
+        ranges
     }
 
     /// The tablets of a table that has any.
@@ -177,7 +181,10 @@ impl Nodes {
             let (after, last) = table.tablets.range(tablet);
             Range { after, last, nodes: of.iter().filter_map(place).collect() }
         };
-        table.replicas.iter().enumerate().map(range).collect()
+        let ranges: Vec<Range> = table.replicas.iter().enumerate().map(range).collect();
+        let ends = ranges.last().is_some_and(|range| range.last == Token::MAX);
+        debug_assert!(ends, "covering: nothing after the last tablet");
+        ranges
     }
 
     /// The nodes that have a token of a table.

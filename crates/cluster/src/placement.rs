@@ -115,6 +115,10 @@ impl Placement {
             Seat { host_id: member.host_id, shards, dc: named[&*member.data_center], distance }
         };
         let seats: Vec<Seat> = topology.present().map(seat).collect();
+        let once = seats.is_sorted_by(|a, b| a.host_id < b.host_id);
+        assert!(once, "present: a node sits twice");
+        let here = seats.iter().filter(|seat| seat.distance == 0).count();
+        assert!(here <= 1, "nearest-first: {here} nodes are here");
         let sorted = seats.is_sorted_by(|a, b| a.host_id < b.host_id);
         assert!(sorted, "present: nodes are out of order");
         let here = seats.iter().filter(|seat| seat.distance == 0).count();
@@ -240,6 +244,7 @@ impl Placement {
         if let Some(found) = known.find(|spread| spread.replication == *replication) {
             return found;
         }
+        assert!(!self.is_alone, "present: the ring of a node alone");
         let made = Rc::new(Spread::new(self, replication));
         spreads.push(Rc::downgrade(&made));
         made
@@ -326,6 +331,8 @@ impl Spread {
         }
         let replica = |seat: &u16| placement.replica(usize::from(*seat), shard(seat).1);
         let list: Rc<[Replica]> = seats.iter().map(replica).collect();
+        debug_assert!(list.len() == seats.len(), "present: {} replicas", list.len());
+        debug_assert!(lists.len() < LISTS_MAX, "bounded: {} lists", lists.len());
         lists.insert((set as u32, sum), list.clone());
         debug_assert!(lists.len() <= LISTS_MAX, "bounded: {} lists are kept", lists.len());
         list
@@ -368,6 +375,8 @@ impl Tablets {
         let mut found: Vec<(u8, Replica)> =
             self.replicas.of(tablet).iter().filter_map(replica).collect();
         found.sort_by_key(|(distance, _)| *distance);
+        let first = found.iter().position(|(_, replica)| replica.is_here);
+        debug_assert!(first.is_none_or(|first| first == 0), "nearest-first: this node is later");
         let known = self.replicas.of(tablet).len();
         debug_assert!(found.len() <= known, "present: {} replicas of {known}", found.len());
         found.into_iter().map(|(_, replica)| replica).collect()

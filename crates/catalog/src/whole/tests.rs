@@ -101,7 +101,7 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
             drawn.and_then(|drawn| last.change_schema(vec![drawn], Some("r"), moment).ok())
         };
         let Some(command) = command else { continue };
-        all.rows.push(command.rows(&last.schema, host()));
+        all.rows.push(command.rows(&last.schema));
         let next = last.clone().apply(&command);
         all.lasts.push(command.last_timestamp());
         all.catalogs.push(next);
@@ -130,8 +130,8 @@ proptest! {
         prop_assert!(same(&load(&disk, known.schema.version), known));
         let (wanted, at) = (&catalogs[new], lasts[new]);
         if old < new {
-            disk.append(&mut known.forgotten(host(), at));
-            disk.append(&mut wanted.rows(host(), &[("a fact", "x")], at));
+            disk.append(&mut known.forgotten(at));
+            disk.append(&mut wanted.rows(&[("a fact", "x")], at));
             prop_assert!(same(&load(&disk, wanted.schema.version), wanted));
         }
         // And it goes on from there.

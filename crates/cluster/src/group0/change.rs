@@ -47,8 +47,7 @@ impl Order for ByLog {
 
 impl ByLog {
     async fn proposed(&self, before: &Catalog, command: Command) -> Result<Proposed, String> {
-        let host_id = self.machine.cluster().node().host_id;
-        let rows = command.rows(&before.schema, host_id);
+        let rows = command.rows(&before.schema);
         let payload = Payload { last: command.last_timestamp(), rows }.encode();
         let new = command.version().unwrap_or_else(time_uuid_now);
         let (prev, new) = (self.machine.last(), StateId(*new.as_bytes()));

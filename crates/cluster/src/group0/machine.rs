@@ -216,7 +216,7 @@ impl Inner {
         let rows = match states.is_empty() {
             // Nothing was decided yet.
             true => Vec::new(),
-            false => catalog.rows(cluster.node().host_id, noted, at),
+            false => catalog.rows(noted, at),
         };
         let mut out = (states.len() as u32).to_be_bytes().to_vec();
         states.iter().for_each(|state| out.extend_from_slice(&state.0));
@@ -240,7 +240,7 @@ impl Inner {
         if states.last().copied().unwrap_or_default() != made.last {
             let (cluster, at) = (&self.cluster, payload.last);
             let own = cluster.catalog();
-            made.rows = own.forgotten(cluster.node().host_id, at);
+            made.rows = own.forgotten(at);
             made.rows.extend(payload.rows);
             made.latest = at;
             let known = self.states.borrow().clone();

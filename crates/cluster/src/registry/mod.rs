@@ -420,7 +420,7 @@ impl Cluster {
             let before_last = self.last_timestamp.replace(last);
             assert!(before_last < last, "one-writer: timestamp {last} after {before_last}");
             let before = self.schema();
-            let mut rows = command.rows(&before, self.node.host_id);
+            let mut rows = command.rows(&before);
             assert!(!rows.is_empty(), "durable-before-visible: a command that writes nothing");
             rows.extend(beside);
             let steps = match command.schema_after(&before) {

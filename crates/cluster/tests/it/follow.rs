@@ -98,7 +98,7 @@ impl Leader {
             let changed = self.catalog.change_schema(vec![self.draw()], None, moment);
             changed.expect("a change")
         };
-        let rows = command.rows(&self.catalog.schema, Uuid::from_u128(77));
+        let rows = command.rows(&self.catalog.schema);
         self.last = command.last_timestamp();
         self.catalog = self.catalog.clone().apply(&command);
         self.pending.push_back(Decided { rows, last: self.last, after: self.catalog.clone() });
