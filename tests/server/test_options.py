@@ -175,8 +175,11 @@ def test_a_file_is_read_again_at_sighup(tmp_path):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--seed-provider-parameters", "seeds=127.0.0.2"],
-     "seed 127.0.0.2 is not an address of this node"),
+    (["--seed-provider-parameters", "seeds=no.such.name.invalid"],
+     "option seeds: no address is known of no.such.name.invalid"),
+    (["--endpoint-snitch", "Ec2Snitch"], "option endpoint_snitch: Ec2Snitch is not supported yet"),
+    (["--server-encryption-options", "internode_encryption=all"],
+     "option server_encryption_options: internode_encryption: all: links between nodes are not"),
     (["--murmur3-partitioner-ignore-msb-bits", "0"],
      "option murmur3_partitioner_ignore_msb_bits: 0: use 12"),
 ])

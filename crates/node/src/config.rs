@@ -7,6 +7,7 @@ use crate::folder::workdir;
 use crate::offers::offers;
 use crate::seeds;
 use crate::shards::memory_bytes;
+use crate::snitch::{self, Place};
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
 use functions::udf::wasm;
@@ -155,12 +156,14 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         "" => "Test Cluster",
         name => name,
     };
+    let broadcast_address = or("broadcast_address", listen_address)?;
+    let Place { data_center, rack } = snitch::place(values, broadcast_address)?;
     Ok(NodeConfig {
         cluster_name: cluster_name.to_string(),
-        data_center: "datacenter1".to_string(),
-        rack: "rack1".to_string(),
+        data_center,
+        rack,
         listen_address,
-        broadcast_address: or("broadcast_address", listen_address)?,
+        broadcast_address,
         rpc_address: or("broadcast_rpc_address", rpc_address)?,
         listen_port: port("storage_port").unwrap_or(0),
         rpc_port: port("native_transport_port").filter(|port| 0 < *port),

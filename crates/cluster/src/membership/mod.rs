@@ -203,6 +203,16 @@ impl Membership {
                  an empty data directory to let it join as a new one"
             ));
         }
+        let own = self.own();
+        if let Some(known) = self.cluster.topology().member(own.host_id)
+            && (&known.data_center, &known.rack) != (&own.data_center, &own.rack)
+        {
+            return Err(format!(
+                "this node is in data center {}, rack {} of its cluster, and is configured to be in \
+                 {}, {}: a node stays where it is",
+                known.data_center, known.rack, own.data_center, own.rack
+            ));
+        }
         let remembered = self.remembered().await?;
         let (group, start) = match remembered {
             Some(before) => before,

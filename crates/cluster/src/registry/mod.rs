@@ -248,6 +248,9 @@ impl Cluster {
             let order = cluster.order.borrow().clone();
             match order {
                 Some(order) => cluster.change_in_order(&*order, decide).await,
+                None if cluster.has_others() => Err(ChangeError::Failed(
+                    "this node takes no part in its cluster now: nothing can be changed".to_owned(),
+                )),
                 None => {
                     let decided = cluster.in_turn_here(|| async {
                         let (command, said) = decide(&cluster.catalog(), cluster.moment())?;
@@ -280,6 +283,11 @@ impl Cluster {
                 Proposed::Lost => {}
             }
         }
+    }
+
+    /// Whether there are other nodes, without whom nothing is decided.
+    fn has_others(&self) -> bool {
+        self.topology().present().any(|member| member.host_id != self.node.host_id)
     }
 
     /// From now on commands are ordered with those of other nodes. On shard 0.

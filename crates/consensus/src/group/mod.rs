@@ -280,6 +280,11 @@ impl Group {
             if self.status().role != Role::Leader {
                 return true;
             }
+            let me = self.shared.me;
+            let is_other = |node: &&NodeId| **node != me && among(**node);
+            if !self.status().members.voters.iter().any(|node| is_other(&node)) {
+                return false;
+            }
             let heir = self.shared.engine.borrow().heir(&among);
             if let Some(heir) = heir {
                 debug_assert!(among(heir), "one-role: {heir} is to leave, too");

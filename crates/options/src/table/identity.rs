@@ -47,7 +47,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("hints_directory", "", "Folder of hints; hints in workdir").idle(),
     text("view_hints_directory", "", "Folder of hints of views; view_hints in workdir").idle(),
     text("saved_caches_directory", "", "Folder of saved caches").idle(),
-    class("endpoint_snitch", "SimpleSnitch", SNITCHES, "How a node knows its rack").idle(),
+    class("endpoint_snitch", "SimpleSnitch", SNITCHES, "How a node knows its data center and rack"),
     list("seeds", "", "Addresses of nodes of the cluster to join, by commas"),
     tree("seed_provider", "class_name and parameters with seeds, in files of options"),
     list("seed_provider_class_name", "", "seed_provider's class_name, on the command line").idle(),
