@@ -205,11 +205,11 @@ impl Membership {
         }
         let own = self.own();
         if let Some(known) = self.cluster.topology().member(own.host_id)
-            && (&known.data_center, &known.rack) != (&own.data_center, &own.rack)
+            && [&known.data_center, &known.rack] != [&own.data_center, &own.rack]
         {
             return Err(format!(
-                "this node is in data center {}, rack {} of its cluster, and is configured to be in \
-                 {}, {}: a node stays where it is",
+                "this node is in data center {}, rack {} of its cluster, and is configured to be \
+                 in {}, {}: a node stays where it is",
                 known.data_center, known.rack, own.data_center, own.rack
             ));
         }
