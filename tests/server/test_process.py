@@ -132,12 +132,13 @@ def test_a_directory_in_use_is_refused_and_left_alone():
         check(node)
 
 
-def test_an_address_in_use_is_named():
+@pytest.mark.parametrize("options, port", [([], 7000), (["--storage-port", "7007"], 9042)])
+def test_an_address_in_use_is_named(options, port):
     with Node() as node:
-        other = Node("--api-port", "", "--prometheus-port", "", address=node.address)
+        other = Node("--api-port", "", "--prometheus-port", "", *options, address=node.address)
         done = subprocess.run(other.command(), capture_output=True, text=True, timeout=60,
                               check=False)
-        assert 0 < done.returncode < 100 and f"{node.address}:9042" in done.stdout + done.stderr
+        assert 0 < done.returncode < 100 and f"{node.address}:{port}" in done.stdout + done.stderr
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
