@@ -8,7 +8,7 @@ import pytest
 from cassandra import ConsistencyLevel, ReadTimeout, Unavailable, WriteTimeout
 from cassandra.query import SimpleStatement
 from node import NEREID, Node
-from trio import Nodes, keyspace, registers, until, wait_for_driver
+from trio import Nodes, agree, keyspace, registers, until, wait_for_driver
 
 
 @pytest.fixture(name="nodes")
@@ -46,7 +46,7 @@ def test_what_one_node_is_told_all_know(nodes, tablets):
     keyspace(sessions[0], "ks", tablets)
     sessions[0].execute("CREATE TABLE ks.r (p int, c int, s text, PRIMARY KEY (p, c))")
     sessions[0].execute("CREATE TABLE ks.n (p int PRIMARY KEY, n counter)")
-    time.sleep(1)
+    agree(sessions)
     for number in range(90):
         sessions[number % 3].execute(at(
             "QUORUM", f"INSERT INTO ks.r (p, c, s) VALUES ({number // 10}, {number}, 'x{number}')"))

@@ -71,6 +71,13 @@ def wait_for_driver(session):
     until(lambda: all(host.is_up for host in hosts) and len(session.get_pools()) == len(hosts), 60)
 
 
+def agree(sessions, seconds=30):
+    """Until all nodes show one schema."""
+    text = "SELECT schema_version FROM system.local"
+    until(lambda: len({session.execute(text).one().schema_version for session in sessions}) == 1,
+          seconds)
+
+
 def until(condition, seconds=30):
     """Waits for a condition; an assertion fails where it does not come."""
     deadline = time.monotonic() + seconds

@@ -14,7 +14,7 @@
 //!  - *not-behind-backs*: a node that decides to make the group says from then on that there is
 //!    one; and it decides only where nobody new has asked it since it began to ask.
 
-use super::form::{Acquaintance, Contact};
+use super::form::{Acquaintance, CONTACTS_MAX, Contact};
 use model::Uuid;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -78,9 +78,13 @@ impl Known {
     pub(super) fn hear(&mut self, said: &Acquaintance) -> bool {
         let mut news = false;
         for contact in said.contacts.iter().filter(|it| it.host_id != self.me.host_id) {
-            news |= self.contacts.insert(contact.host_id, *contact) != Some(*contact);
+            // What others say is bounded, whoever they are.
+            if self.contacts.len() < CONTACTS_MAX || self.contacts.contains_key(&contact.host_id) {
+                news |= self.contacts.insert(contact.host_id, *contact) != Some(*contact);
+            }
         }
-        let me = self.me.host_id;
+        let (me, count) = (self.me.host_id, self.contacts.len());
+        debug_assert!(count <= CONTACTS_MAX, "one-founder: {count} nodes are known");
         debug_assert!(!self.contacts.contains_key(&me), "one-founder: {me} is its own peer");
         news
     }

@@ -347,7 +347,6 @@ impl Membership {
     /// Where nodes are that the topology does not have yet.
     async fn tell_contacts(&self, contacts: Vec<Contact>) {
         let me = self.cluster.node().host_id;
-        debug_assert!(!contacts.is_empty(), "in-before-it-speaks: nobody is in the group");
         contacts.iter().for_each(|contact| self.book.note(contact.host_id));
         let tell = move || async move {
             let Some(messaging) = Messaging::current() else { return };

@@ -5,6 +5,7 @@
 //!    lost, as the consensus bears.
 //!  - *one-group*: a message names its group, and is taken by that group alone.
 
+use super::form::CONTACTS_MAX;
 use super::verbs::RAFT;
 use crate::peers;
 use consensus::{Class, NodeId, Transport};
@@ -39,14 +40,21 @@ type Known = (Uuid, Rc<Cell<usize>>);
 
 impl Book {
     /// A node that there is.
+    /// One whose number is none, or is that of another one, or who comes when there are as many as
+    /// may be, is not sent anything: such a node is not let in either.
     pub(super) fn note(&self, host_id: Uuid) {
         let mut book = self.0.borrow_mut();
-        let known = book.entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
-        assert!(known.0 == host_id, "one-group: {} and {host_id} have one number", known.0);
+        if host_id.as_u64_pair().1 != 0 && book.len() < CONTACTS_MAX {
+            book.entry(number(host_id)).or_insert_with(|| (host_id, Rc::default()));
+        }
+        debug_assert!(book.len() <= CONTACTS_MAX, "bounded: {} nodes", book.len());
     }
 
     fn find(&self, node: NodeId) -> Option<Known> {
-        self.0.borrow().get(&node).cloned()
+        let known = self.0.borrow().get(&node).cloned();
+        let is_it = known.as_ref().is_none_or(|(host_id, _)| number(*host_id) == node);
+        debug_assert!(is_it, "one-group: another node is {node}");
+        known
     }
 }
 
@@ -78,5 +86,19 @@ impl Transport for ByMessages {
             assert!(0 < waiting.get(), "bounded: a message was not counted");
             waiting.set(waiting.get() - 1);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_that_of_one_node() {
+        let book = Book::default();
+        let [first, second] = [1, 2].map(|high| Uuid::from_u64_pair(high, 7));
+        [first, second, Uuid::from_u64_pair(3, 0)].into_iter().for_each(|id| book.note(id));
+        assert_eq!(book.find(NodeId(7)).map(|(host_id, _)| host_id), Some(first));
+        assert!(book.find(NodeId(0)).is_none());
     }
 }

@@ -117,3 +117,15 @@ fn two_that_name_each_other_alone_agree() {
     }
     assert!(nodes[0].group.is_some() && nodes[0].group == nodes[1].group);
 }
+
+#[test]
+fn what_others_say_is_bounded() {
+    let Contact { host_id, address, .. } = contact(0);
+    let mut known = Known::new(host_id, address, vec![address]);
+    for round in 0..3u128 {
+        let ids = (0..4000).map(|number| Uuid::from_u128(1000 + round * 4000 + number));
+        let contacts = ids.map(|host_id| Contact { host_id, address, is_seed: false }).collect();
+        known.hear(&Acquaintance { group: None, contacts });
+    }
+    assert_eq!(known.said().contacts.len(), CONTACTS_MAX + 1);
+}
