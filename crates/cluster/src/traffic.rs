@@ -180,6 +180,8 @@ pub struct CasCounts {
     pub condition_not_met: Count,
     /// Writes of rounds that another had left unfinished.
     pub unfinished_commits: Count,
+    /// Times that a round began again, because another one had begun.
+    pub contention: Count,
     /// Rows of ended rounds that were removed.
     pub pruned: Count,
     /// Such rows that stay until the next start.

@@ -39,9 +39,9 @@ pub mod stretch;
 mod virtual_read;
 pub mod wire;
 
-pub use coordinator::lwt::Round;
+pub use coordinator::owner::{Owner, Proposed, Round};
 pub use coordinator::rate::{Operation, RateLimited};
-pub use coordinator::{BatchEntry, Config, Coordinator, Owner};
+pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
 pub use serve::serve;

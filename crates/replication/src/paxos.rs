@@ -5,52 +5,88 @@
 //! partition (its key, and its table's id) holds the promise, the last accepted proposal, and the
 //! ballot of the last one that was learned; the row's cells have the ballot's time.
 //!
+//! Where the partition has one replica, the round's row is removed when what it wrote is durable.
+//! Where it has several, a replica keeps its promise and what it learned last for
+//! `paxos_grace_seconds`: one that forgot them at once would accept a proposal that comes late, of
+//! a round that lost long ago, and a later round would finish it. Only the proposal goes when all
+//! replicas have learned it.
+//!
 //! Invariants
-//!  - *later-than-promised*: a round's ballot is later than every ballot that the row names.
+//!  - *later-than-promised*: a round's ballot is later than every ballot that the row names, by its
+//!    time alone: what is chosen later has later timestamps.
 //!  - *promised-first*: what was accepted was promised before, at that ballot or a later one.
 //!  - *one-partition*: a proposal is a mutation of the partition that it is agreed on for.
-//!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is applied
+//!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is finished
 //!    before the next round reads the partition.
+//!
+//! In reading order: this (ballots, rows, what a replica promises), [`promises`] (what a round makes
+//! of the promises of several replicas).
+
+pub(crate) mod promises;
 
 use cluster::TableEntry;
 use model::value::{timeuuid_from_ticks, timeuuid_ticks};
 use model::{ColumnId, TableId, TableSchema, Uuid};
-use mutation::cell::CellState;
 use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
 use mutation::{Cell, FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
 use std::rc::Rc;
 
-/// Node bits of ballots: a multicast address, which no network card has.
-const NODE: [u8; 8] = [0x80, 0, 1, 0, 0, 0, 0, 0];
+/// Node bits of ballots of a partition with one replica: a multicast address, which no network card
+/// has.
+const ALONE: u64 = 0x8000_0100_0000_0000;
+/// The first two bits of the node bits are the variant of a UUID.
+const VARIANT: u64 = 0x8000_0000_0000_0000;
+const VARIANT_MASK: u64 = 0xc000_0000_0000_0000;
+/// For how long replicas keep what they promised and learned, unless the table says.
+const GRACE_SECONDS: i32 = 864_000;
 
 /// A ballot: a timeuuid whose time, in microseconds, is the timestamp of what it proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ballot(i64);
+pub struct Ballot {
+    micros: i64,
+    node: u64,
+}
 
 impl Ballot {
-    /// The ballot of that time, microseconds since the epoch.
-    pub fn at(micros: i64) -> Ballot {
-        Ballot(micros)
+    /// The ballot of that time, microseconds since the epoch, where there is one replica.
+    pub fn alone(micros: i64) -> Ballot {
+        Ballot { micros, node: ALONE }
+    }
+
+    /// The same where there are several; `random` bits tell it from those of others.
+    pub fn drawn(micros: i64, random: u64) -> Ballot {
+        let node = random & !VARIANT_MASK | VARIANT | 1;
+        debug_assert!(node != ALONE, "later-than-promised: {node:x} is of one replica");
+        Ballot { micros, node }
     }
 
     /// Microseconds since the epoch.
     pub fn micros(self) -> i64 {
-        self.0
+        self.micros
     }
 
-    fn to_uuid(self) -> Uuid {
-        let uuid = timeuuid_from_ticks(self.0.saturating_mul(10), NODE);
+    /// Whether it is of a partition with one replica.
+    pub fn is_alone(self) -> bool {
+        self.node == ALONE
+    }
+
+    /// Its bytes: those of the timeuuid.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let uuid = timeuuid_from_ticks(self.micros.saturating_mul(10), self.node.to_be_bytes());
         debug_assert!(
             Ballot::of_bytes(uuid.as_bytes()) == Some(self),
-            "later-than-promised: ballot {} is stored as another",
-            self.0
+            "later-than-promised: ballot {self:?} is stored as another"
         );
-        uuid
+        uuid.into_bytes()
     }
 
-    fn of_bytes(bytes: &[u8]) -> Option<Ballot> {
+    /// See [`Ballot::to_bytes`]; `None`: they are none of a ballot.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Ballot> {
         let uuid = Uuid::from_slice(bytes).ok()?;
-        Some(Ballot(timeuuid_ticks(&uuid)?.div_euclid(10)))
+        let ticks = timeuuid_ticks(&uuid)?;
+        let node = u64::from_be_bytes(bytes[8..].try_into().ok()?);
+        let is_ballot = ticks % 10 == 0 && 0 < ticks && node & VARIANT_MASK == VARIANT;
+        is_ballot.then_some(Ballot { micros: ticks / 10, node })
     }
 }
 
@@ -64,14 +100,20 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The ballot of a round that begins at `now_micros` (*later-than-promised*).
-    pub(crate) fn next_ballot(&self, now_micros: i64) -> Ballot {
+    /// The last ballot that the row names.
+    fn last(&self) -> Option<Ballot> {
         let accepted = self.accepted.as_ref().map(|(ballot, _)| *ballot);
         debug_assert!(accepted <= self.promised, "promised-first: {accepted:?}");
-        let last = self.promised.max(accepted).max(self.learned);
-        let next = Ballot(last.map_or(now_micros, |last| now_micros.max(last.0.saturating_add(1))));
+        self.promised.max(accepted).max(self.learned)
+    }
+
+    /// The ballot of a round that begins at `now_micros`, of one replica (*later-than-promised*).
+    pub(crate) fn next_ballot(&self, now_micros: i64) -> Ballot {
+        let last = self.last();
+        let after = last.map_or(now_micros, |last| last.micros.saturating_add(1));
+        let next = Ballot::alone(now_micros.max(after));
         assert!(last < Some(next), "later-than-promised: {next:?} is not after {last:?}");
-        assert!(now_micros <= next.0, "later-than-promised: {next:?} is before now");
+        assert!(now_micros <= next.micros, "later-than-promised: {next:?} is before now");
         next
     }
 
@@ -80,6 +122,23 @@ impl State {
         let (ballot, mutation) = self.accepted.as_ref()?;
         (self.learned < Some(*ballot)).then_some((*ballot, mutation))
     }
+
+    /// Why a replica does not promise a ballot: one that is as late (*later-than-promised*).
+    pub(crate) fn refuses_promise(&self, ballot: Ballot) -> Option<Ballot> {
+        self.last().filter(|last| ballot.micros <= last.micros)
+    }
+
+    /// Why it does not accept a proposal: a later ballot, or one of the same time, was promised or
+    /// chosen.
+    pub(crate) fn refuses_proposal(&self, ballot: Ballot) -> Option<Ballot> {
+        let last = self.promised.max(self.learned)?;
+        (last != ballot && ballot.micros <= last.micros).then_some(last)
+    }
+}
+
+/// Whether a proposal changes nothing: it only ends a round.
+pub(crate) fn is_empty(proposal: &FrozenMutation) -> bool {
+    proposal.view().is_ok_and(|view| view.is_empty())
 }
 
 /// The table of the states.
@@ -101,6 +160,16 @@ impl Place {
         out
     }
 
+    /// Remembers a promise.
+    pub(crate) fn promise(
+        &self,
+        paxos: &TableSchema,
+        ballot: Ballot,
+        kept: Kept,
+    ) -> FrozenMutation {
+        self.row(paxos, ballot, kept, &[("promise", &ballot.to_bytes())])
+    }
+
     /// Remembers a promise and an accepted proposal of the same ballot: on one copy they are one
     /// step.
     pub(crate) fn accept(
@@ -108,14 +177,13 @@ impl Place {
         paxos: &TableSchema,
         ballot: Ballot,
         proposal: &FrozenMutation,
+        kept: Kept,
     ) -> FrozenMutation {
-        let uuid = ballot.to_uuid().into_bytes();
+        let uuid = ballot.to_bytes();
         self.check_proposal(proposal);
-        self.row(
-            paxos,
-            ballot,
-            &[("promise", &uuid), ("proposal", &proposal.0), ("proposal_ballot", &uuid)],
-        )
+        let values: [(&str, &[u8]); 3] =
+            [("promise", &uuid), ("proposal", &proposal.0), ("proposal_ballot", &uuid)];
+        self.row(paxos, ballot, kept, &values)
     }
 
     /// Asserts that a proposal is of this partition.
@@ -130,36 +198,76 @@ impl Place {
     }
 
     /// Remembers that the proposal of that ballot is applied.
-    pub(crate) fn learn(&self, paxos: &TableSchema, ballot: Ballot) -> FrozenMutation {
-        let uuid = ballot.to_uuid().into_bytes();
-        self.row(paxos, ballot, &[("most_recent_commit_at", &uuid)])
+    pub(crate) fn learn(&self, paxos: &TableSchema, ballot: Ballot, kept: Kept) -> FrozenMutation {
+        self.row(paxos, ballot, kept, &[("most_recent_commit_at", &ballot.to_bytes())])
+    }
+
+    /// Forgets what was proposed up to that ballot, and no promise: all replicas have learned it.
+    pub(crate) fn prune(&self, paxos: &TableSchema, ballot: Ballot) -> FrozenMutation {
+        let deletion_time = ballot.micros.div_euclid(1_000_000);
+        let dead = Cell::dead(ballot.micros, deletion_time);
+        self.cells(paxos, ballot, ["proposal", "proposal_ballot"].map(|name| (name, dead)).to_vec())
     }
 
     /// Forgets everything up to that ballot.
     pub(crate) fn forget(&self, paxos: &TableSchema, ballot: Ballot) -> FrozenMutation {
         let mut builder = MutationBuilder::new(paxos, &self.key);
-        let (timestamp, deletion_time) = (ballot.0, ballot.0.div_euclid(1_000_000));
+        let (timestamp, deletion_time) = (ballot.micros, ballot.micros.div_euclid(1_000_000));
         let mut row = RowBuilder::new(Vec::new());
         row.tombstone(Tombstone { timestamp, deletion_time });
         builder.row(&self.clustering(), &row.finish());
         builder.freeze()
     }
 
-    fn row(&self, paxos: &TableSchema, ballot: Ballot, values: &[(&str, &[u8])]) -> FrozenMutation {
-        assert!(0 < ballot.0, "later-than-promised: a ballot before 1970");
-        let mut cells: Vec<(ColumnId, &[u8])> = values
-            .iter()
-            .map(|(name, value)| (paxos.column(name).expect("a column of system.paxos").id, *value))
-            .collect();
+    fn row(
+        &self,
+        paxos: &TableSchema,
+        ballot: Ballot,
+        kept: Kept,
+        values: &[(&str, &[u8])],
+    ) -> FrozenMutation {
+        let cell = |value| match kept {
+            Kept::Always => Cell::live(ballot.micros, value),
+            Kept::Until { expiry, ttl } => Cell::expiring(ballot.micros, value, expiry, ttl),
+        };
+        let cells = values.iter().map(|(name, value)| (*name, cell(*value))).collect();
+        self.cells(paxos, ballot, cells)
+    }
+
+    fn cells(
+        &self,
+        paxos: &TableSchema,
+        ballot: Ballot,
+        cells: Vec<(&str, Cell<'_>)>,
+    ) -> FrozenMutation {
+        assert!(0 < ballot.micros, "later-than-promised: a ballot before 1970");
+        let id = |name| paxos.column(name).expect("a column of system.paxos").id;
+        let mut cells: Vec<(ColumnId, Cell<'_>)> =
+            cells.into_iter().map(|(name, cell)| (id(name), cell)).collect();
         cells.sort_by_key(|(id, _)| *id);
         debug_assert!(cells.is_sorted_by(|a, b| a.0 < b.0), "a state has a column twice");
         let mut row = RowBuilder::new(Vec::new());
-        for (id, value) in cells {
-            row.cell(id, Cell { timestamp: ballot.0, state: CellState::Live { value } });
-        }
+        cells.into_iter().for_each(|(id, cell)| row.cell(id, cell));
         let mut builder = MutationBuilder::new(paxos, &self.key);
         builder.row(&self.clustering(), &row.finish());
         builder.freeze()
+    }
+}
+
+/// For how long a replica keeps what it remembers of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Until it is forgotten.
+    Always,
+    /// Until that second.
+    Until { expiry: i64, ttl: i32 },
+}
+
+impl Kept {
+    /// Of a table with several replicas, at second `now`.
+    pub(crate) fn of(table: &TableSchema, now: i64) -> Kept {
+        let ttl = table.options.paxos_grace_seconds.unwrap_or(GRACE_SECONDS).max(1);
+        Kept::Until { expiry: now.saturating_add(ttl.into()), ttl }
     }
 }
 
@@ -251,20 +359,21 @@ mod tests {
     fn a_row_goes_from_promise_to_nothing() {
         let paxos = cluster::system_tables::table("system", "paxos");
         let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
-        let proposal = place.forget(&paxos, Ballot(3));
+        let proposal = place.forget(&paxos, Ballot::alone(3));
         let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
         let mut add = |one: FrozenMutation| {
             stored = mutation::frozen::merge(&paxos, stored.view().unwrap(), one.view().unwrap());
             read(&paxos, &stored, &place)
         };
-        let (first, second) = (Ballot(1_700_000_000_000_001), Ballot(1_700_000_000_000_002));
-        let state = add(place.accept(&paxos, first, &proposal));
+        let (first, second) =
+            (Ballot::alone(1_700_000_000_000_001), Ballot::alone(1_700_000_000_000_002));
+        let state = add(place.accept(&paxos, first, &proposal, Kept::Always));
         assert_eq!(state.promised, Some(first));
         assert_eq!(state.unfinished(), Some((first, &proposal)));
         assert_eq!(state.next_ballot(0), second);
-        let state = add(place.learn(&paxos, first));
+        let state = add(place.learn(&paxos, first, Kept::Always));
         assert_eq!((state.unfinished(), state.learned), (None, Some(first)));
-        let state = add(place.accept(&paxos, second, &proposal));
+        let state = add(place.accept(&paxos, second, &proposal, Kept::Always));
         assert_eq!(state.unfinished(), Some((second, &proposal)));
         // What is forgotten is not what came later.
         assert_eq!(add(place.forget(&paxos, first)), State { learned: None, ..state });
@@ -274,13 +383,72 @@ mod tests {
     #[test]
     fn a_round_is_later_than_what_was_promised() {
         let check = |promised: Option<i64>, learned: Option<i64>, now: i64, expected: i64| {
-            let (promised, learned) = (promised.map(Ballot), learned.map(Ballot));
+            let (promised, learned) = (promised.map(Ballot::alone), learned.map(Ballot::alone));
             let state = State { promised, learned, accepted: None };
-            assert_eq!(state.next_ballot(now), Ballot(expected));
+            assert_eq!(state.next_ballot(now), Ballot::alone(expected));
         };
         check(None, None, 5, 5);
         check(Some(9), None, 5, 10);
         check(Some(9), Some(12), 5, 13);
         check(Some(9), Some(8), 50, 50);
+    }
+
+    #[test]
+    fn what_all_have_learned_goes_and_promises_stay() {
+        let paxos = cluster::system_tables::table("system", "paxos");
+        let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
+        let proposal = place.forget(&paxos, Ballot::alone(3));
+        let kept = Kept::Until { expiry: 100, ttl: 90 };
+        let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
+        let mut add = |one: FrozenMutation| {
+            stored = mutation::frozen::merge(&paxos, stored.view().unwrap(), one.view().unwrap());
+            read(&paxos, &stored, &place)
+        };
+        let (first, second) = (Ballot::drawn(10, 77), Ballot::drawn(11, 5));
+        let state = add(place.promise(&paxos, first, kept));
+        assert_eq!((state.promised, state.unfinished()), (Some(first), None));
+        let state = add(place.accept(&paxos, first, &proposal, kept));
+        assert_eq!(state.unfinished(), Some((first, &proposal)));
+        add(place.promise(&paxos, second, kept));
+        add(place.learn(&paxos, first, kept));
+        let state = add(place.prune(&paxos, first));
+        let expected = State { promised: Some(second), accepted: None, learned: Some(first) };
+        assert_eq!(state, expected);
+        // What is proposed later is not what was pruned.
+        let state = add(place.accept(&paxos, second, &proposal, kept));
+        assert_eq!(add(place.prune(&paxos, first)), state);
+    }
+
+    #[test]
+    fn a_replica_promises_what_is_later_and_accepts_what_it_promised() {
+        let [early, first, twin, later] =
+            [(4, 1), (5, 1), (5, 3), (6, 1)].map(|(micros, node)| Ballot::drawn(micros, node));
+        let state = State { promised: Some(first), ..State::default() };
+        assert_eq!(state.refuses_promise(later), None);
+        for ballot in [early, first, twin] {
+            assert_eq!(state.refuses_promise(ballot), Some(first), "{ballot:?}");
+        }
+        for ballot in [first, later] {
+            assert_eq!(state.refuses_proposal(ballot), None, "{ballot:?}");
+        }
+        for ballot in [early, twin] {
+            assert_eq!(state.refuses_proposal(ballot), Some(first), "{ballot:?}");
+        }
+        let learned = State { learned: Some(later), ..state };
+        assert_eq!(learned.refuses_promise(later), Some(later));
+        assert_eq!(learned.refuses_proposal(first), Some(later));
+        assert_eq!(State::default().refuses_proposal(early), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ballots_are_their_bytes(micros in 1i64..1 << 52, random: u64, bytes: [u8; 16]) {
+            for ballot in [Ballot::alone(micros), Ballot::drawn(micros, random)] {
+                proptest::prop_assert_eq!(Ballot::of_bytes(&ballot.to_bytes()), Some(ballot));
+            }
+            if let Some(ballot) = Ballot::of_bytes(&bytes) {
+                proptest::prop_assert_eq!(ballot.to_bytes(), bytes);
+            }
+        }
     }
 }

@@ -51,8 +51,25 @@ pub fn serve(verbs: &mut Verbs) {
     verbs.on_request(verb::COUNTER_MUTATION, |request| async move {
         reply(increment(&request).await.map(|()| Payload::empty()))
     });
+    serve_rounds(verbs);
     verbs.on_request(verb::TRUNCATE, |request| async move {
         reply(truncate(&request).await.map(|()| Payload::empty()))
+    });
+}
+
+/// The rounds of conditional writes.
+fn serve_rounds(verbs: &mut Verbs) {
+    verbs.on_request(verb::PAXOS_PREPARE, |request| async move {
+        reply(promise(&request.take_payload()).await)
+    });
+    verbs.on_request(verb::PAXOS_ACCEPT, |request| async move {
+        reply(accept(&request.take_payload()).await)
+    });
+    verbs.on_request(verb::PAXOS_LEARN, |request| async move {
+        reply(learn(&request.take_payload()).await.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::PAXOS_PRUNE, |request| async move {
+        reply(prune(&request.take_payload()).await.map(|()| Payload::empty()))
     });
 }
 
@@ -153,6 +170,40 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
     let timeout = nodes::left(until);
     let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter };
     coordinator.lead_here(&table, token, mutation, &options).await
+}
+
+async fn promise(bytes: &[u8]) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let (place, ballot) = wire::paxos::decode_place(bytes).map_err(damaged)?;
+    table(&coordinator, place.table)?;
+    let verdict = coordinator.promise_here(place, ballot).await;
+    let verdict = verdict.map_err(|error| refused(Cause::Write(error)))?;
+    Ok(Payload::from(wire::paxos::encode_promise(&verdict)))
+}
+
+async fn accept(bytes: &[u8]) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let (place, ballot, proposal) = wire::paxos::decode_proposal(bytes).map_err(damaged)?;
+    check(&coordinator, &proposal)?;
+    let verdict = coordinator.accept_here(place, ballot, proposal).await;
+    let verdict = verdict.map_err(|error| refused(Cause::Write(error)))?;
+    Ok(Payload::from(wire::paxos::encode_verdict(verdict)))
+}
+
+async fn learn(bytes: &[u8]) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let (place, ballot, proposal) = wire::paxos::decode_proposal(bytes).map_err(damaged)?;
+    check(&coordinator, &proposal)?;
+    let learned = coordinator.learn_here(place, ballot, proposal).await;
+    learned.map_err(|error| refused(Cause::Write(error)))
+}
+
+async fn prune(bytes: &[u8]) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let (place, ballot) = wire::paxos::decode_place(bytes).map_err(damaged)?;
+    table(&coordinator, place.table)?;
+    let pruned = coordinator.prune_here(place, ballot).await;
+    pruned.map_err(|error| refused(Cause::Write(error)))
 }
 
 async fn truncate(request: &Request) -> Result<(), Refusal> {

@@ -8,6 +8,8 @@
 //! READ_MUTATION_DATA  command                               -> stretch
 //! TRUNCATE            table:16                              -> nothing
 //! ```
+//! Those of conditional writes stand in [`paxos`].
+//!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
 //!
@@ -16,10 +18,11 @@
 //!  - *foreign-is-damaged*: no bytes make a decoder panic, or reserve more than they are long; what
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
-//! In reading order: [`command`], [`answer`].
+//! In reading order: [`command`], [`answer`], [`paxos`].
 
 pub mod answer;
 pub mod command;
+pub(crate) mod paxos;
 
 /// The verbs: 101 to 199. Those of membership and group 0 stand before them.
 pub mod verb {
@@ -30,6 +33,10 @@ pub mod verb {
     pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
     pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
     pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");
+    pub const PAXOS_PREPARE: Verb = Verb::new(113, "PAXOS_PREPARE");
+    pub const PAXOS_ACCEPT: Verb = Verb::new(114, "PAXOS_ACCEPT");
+    pub const PAXOS_LEARN: Verb = Verb::new(115, "PAXOS_LEARN");
+    pub const PAXOS_PRUNE: Verb = Verb::new(116, "PAXOS_PRUNE");
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
 }
 

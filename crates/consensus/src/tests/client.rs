@@ -1,6 +1,5 @@
 //! A client on each node, which reads and changes one register, and writes down what it saw.
 
-use super::linear::{Kind, Operation};
 use super::machine::TestMachine;
 use crate::group::Group;
 use crate::once::{Command, History, Outcome, StateId, change};
@@ -8,6 +7,7 @@ use runtime::time::{Instant, sleep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+use testkit::linear::{Kind, Operation};
 
 #[derive(Clone, Default)]
 pub(super) struct Client {

@@ -6,12 +6,12 @@
 //! exactly once; one leader a term; a linearizable history of the register; no node stopped.
 
 use super::client::Client;
-use super::linear::is_linearizable;
 use super::*;
 use crate::options::Planted;
 use runtime::time::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use stdx::Prng;
+use testkit::linear::is_linearizable;
 
 /// A schedule's dice, apart from those of the world: so a step more in the world draws no other
 /// faults.

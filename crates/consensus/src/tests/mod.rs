@@ -4,7 +4,6 @@ mod client;
 mod disk;
 mod faults;
 mod foreign;
-mod linear;
 mod machine;
 mod network;
 mod plain;

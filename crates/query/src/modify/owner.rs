@@ -21,12 +21,13 @@ use crate::session::BatchForm;
 use cluster::{TableEntry, Traffic};
 use functions::Calls;
 use model::{ColumnId, Token};
-use mutation::MutationBuilder;
+use mutation::page::ReadCommand;
+use mutation::{FrozenMutation, MutationBuilder};
 use plan::Statement;
 use plan::metadata::ResultMetadata;
 use plan::modify::ModifyPlan;
 use plan::values::Value;
-use replication::{Consistency, Owner, Round, WriteKind};
+use replication::{Consistency, Owner, Proposed, Round, WriteKind};
 use std::rc::Rc;
 use stdx::Put;
 
@@ -86,6 +87,7 @@ pub(crate) struct Outcome {
     pub(crate) row_count: u32,
     /// Whether these rows are `[applied]` alone.
     pub(crate) is_bare: bool,
+    applied: bool,
     warnings: Vec<String>,
 }
 
@@ -101,7 +103,7 @@ impl Outcome {
             body.put(row);
         }
         let row_count = rows.len().max(1) as u32;
-        Outcome { body, row_count, is_bare, warnings: Vec::new() }
+        Outcome { body, row_count, is_bare, applied, warnings: Vec::new() }
     }
 
     /// The answer to the client; `None`: nothing was conditional.
@@ -227,16 +229,50 @@ impl Work {
         let table = owner.schema().clone();
         let conditional = self.shown.is_some();
         debug_assert_eq!(conditional, steps.iter().any(|step| step.plan.is_conditional()));
-        let round = match conditional {
-            true => Some(owner.begin(&self.key, processor.timestamp()).await?),
-            false => None,
-        };
         let shown = self.shown.as_ref().map_or(&[][..], |shown| &shown.columns);
         let read = ReadPlan::new(&table, steps, shown);
         let Some(Step { request, .. }) = steps.first() else { return Ok(Outcome::default()) };
         let command = request.step(|_| read.command(&table, &self.key, steps)).await?;
-        let page = owner.read(&command).await?;
-        let (found, rows) = request.step(|_| read.judge(&table, &page, steps)).await?;
+        loop {
+            let round = match conditional {
+                true => Some(owner.begin(processor.timestamp()).await?),
+                false => None,
+            };
+            let judged = self.judge(owner, steps, &read, &command, round.as_ref()).await?;
+            let (outcome, mutation) = judged;
+            let proposed = match (round, mutation) {
+                (Some(round), Some(mutation)) => {
+                    owner.propose(round, mutation, self.consistency).await?
+                }
+                (Some(round), None) => owner.finish(round).await?,
+                (None, mutation) => {
+                    if let Some(mutation) = mutation {
+                        self.apply(owner, steps, mutation).await?;
+                    }
+                    Proposed::Chosen
+                }
+            };
+            if proposed == Proposed::Chosen {
+                let is_held = outcome.applied || !conditional;
+                Traffic::of_shard().cas.condition_not_met.add((!is_held).into());
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// What the partition has now, and what follows from it: the result, and what is to be written.
+    async fn judge(
+        &self,
+        owner: &Owner,
+        steps: &[Step<'_>],
+        read: &ReadPlan,
+        command: &ReadCommand,
+        round: Option<&Round>,
+    ) -> Result<(Outcome, Option<FrozenMutation>), CqlError> {
+        let table = owner.schema();
+        let Some(Step { request, .. }) = steps.first() else { return Ok(Default::default()) };
+        let page = owner.read(command).await?;
+        let (found, rows) = request.step(|_| read.judge(table, &page, steps)).await?;
         let applied = found.iter().all(|found| found.holds);
         let outcome = match self.shown.as_ref().map(|shown| shown.form) {
             None => Outcome::default(),
@@ -245,39 +281,45 @@ impl Work {
             Some(BatchForm::Cassandra) => {
                 let page = match steps.iter().any(|step| step.plan.is_about_row()) {
                     true => page,
-                    false => owner.read(&ReadPlan::first_row(command)).await?,
+                    false => owner.read(&ReadPlan::first_row(command.clone())).await?,
                 };
-                let rows = request.step(|_| read.existing_rows(&table, &page, steps)).await?;
+                let rows = request.step(|_| read.existing_rows(table, &page, steps)).await?;
                 Outcome::of_rows(applied, &rows)
             }
         };
         if !applied {
-            Traffic::of_shard().cas.condition_not_met.add(conditional.into());
-            return Ok(outcome);
+            return Ok((outcome, None));
         }
-        let timestamp = round.as_ref().map_or(self.timestamp, Round::timestamp);
+        let timestamp = round.map_or(self.timestamp, Round::timestamp);
         let build = || {
-            let mut builder = MutationBuilder::new(&table, &self.key);
+            let mut builder = MutationBuilder::new(table, &self.key);
             for (Step { plan, request }, found) in steps.iter().zip(&found) {
                 let write = Write::of(plan, request, timestamp)?;
                 add_to(&mut builder, plan, &write, &found.existing)?;
             }
             Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
         };
-        let Some(mutation) = request.step(|_| build()).await? else { return Ok(outcome) };
+        let mutation = request.step(|_| build()).await?;
+        if let Some(mutation) = &mutation
+            && let Some(step) = steps.iter().find(|step| step.plan.is_guarded)
+        {
+            check_sizes(table, mutation, &step.request)?;
+        }
+        Ok((outcome, mutation))
+    }
+
+    /// Writes without a condition.
+    async fn apply(
+        &self,
+        owner: &Owner,
+        steps: &[Step<'_>],
+        mutation: FrozenMutation,
+    ) -> Result<(), CqlError> {
+        debug_assert!(self.shown.is_none(), "a condition without a round");
         if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {
-            check_sizes(&table, &mutation, &step.request)?;
+            tell_exceeded(owner.schema(), owner.check_sizes(&mutation)?, &step.request);
         }
-        match round {
-            Some(round) => owner.propose(round, mutation).await?,
-            None => {
-                if let Some(step) = steps.iter().find(|step| step.plan.is_guarded) {
-                    tell_exceeded(&table, owner.check_sizes(&mutation)?, &step.request);
-                }
-                owner.apply(mutation).await?;
-            }
-        }
-        Ok(outcome)
+        Ok(owner.apply(mutation).await?)
     }
 }
 

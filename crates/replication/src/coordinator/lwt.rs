@@ -1,4 +1,5 @@
-//! Rounds of conditional writes (Paxos) about a partition, led by the shard that owns it.
+//! Rounds of conditional writes (Paxos) about a partition that has one replica, led by the shard
+//! that owns it. Those about partitions on several nodes are `nodes::rounds`.
 //!
 //! A round begins with the state of the partition's row in `system.paxos`, finishes an unfinished
 //! earlier round, and takes a later ballot. What it proposes is accepted, on the disk, before any
@@ -13,10 +14,10 @@
 //!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 
-use crate::coordinator::{Coordinator, Owner, own_coordinator};
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
-use crate::paxos::{self, Ballot, Place, State};
+use crate::paxos::{self, Ballot, Kept, Place, State};
 use crate::range;
 use cluster::TableEntry;
 use model::{TableId, Token};
@@ -34,20 +35,6 @@ const FORGOTTEN_AT_ONCE_MAX: usize = 64;
 
 const _: () = assert!(0 < FORGOTTEN_AT_ONCE_MAX, "a round that is due is forgotten");
 
-/// A round that has its ballot and may propose one mutation.
-#[derive(Debug)]
-pub struct Round {
-    place: Place,
-    ballot: Ballot,
-}
-
-impl Round {
-    /// The timestamp of what is proposed, microseconds: later than that of every earlier round.
-    pub fn timestamp(&self) -> i64 {
-        self.ballot.micros()
-    }
-}
-
 /// A round whose row can be removed.
 #[derive(Debug)]
 pub(crate) struct Learned {
@@ -57,44 +44,42 @@ pub(crate) struct Learned {
     due: Instant,
 }
 
-impl Owner {
-    /// Begins a round about the partition `key`, which this holds, at `now_micros`: the partition
-    /// is then as the rounds before have left it.
-    pub async fn begin(&self, key: &[u8], now_micros: i64) -> Result<Round, WriteError> {
-        let coordinator = own_coordinator().map_err(failed)?;
-        let table = paxos::table(&coordinator.cluster.schema());
-        let place = Place { table: self.schema().id, key: key.to_vec() };
-        let now_secs = now_micros.div_euclid(1_000_000);
-        let command = paxos::read_command(&table.schema, Some(&place), now_secs);
-        let shard = table.tablets.shard_of(Token::of(&place.key));
-        let page = coordinator.read_on(shard, &command).await;
-        let page = page.map_err(|error| {
-            WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
-        })?;
-        let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
-        if let Some((ballot, mutation)) = state.unfinished() {
-            coordinator.traffic.cas.unfinished_commits.add(1);
-            learn(&coordinator, &table, &place, ballot, self, mutation.clone()).await?;
-        }
-        let ballot = state.next_ballot(now_micros);
-        assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
-        assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
-        Ok(Round { place, ballot })
+/// Begins a round about a partition that this shard holds, at `now_micros`: its ballot. The
+/// partition is then as the rounds before have left it.
+pub(crate) async fn begin(place: &Place, now_micros: i64) -> Result<Ballot, WriteError> {
+    let coordinator = own_coordinator().map_err(failed)?;
+    let table = paxos::table(&coordinator.cluster.schema());
+    let now_secs = now_micros.div_euclid(1_000_000);
+    let command = paxos::read_command(&table.schema, Some(place), now_secs);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
+    let page = coordinator.read_on(shard, &command).await;
+    let page = page.map_err(|error| {
+        WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
+    })?;
+    let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
+    if let Some((ballot, mutation)) = state.unfinished() {
+        coordinator.traffic.cas.unfinished_commits.add(1);
+        learn(&coordinator, &table, place, ballot, mutation.clone()).await?;
     }
+    let ballot = state.next_ballot(now_micros);
+    assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
+    assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
+    Ok(ballot)
+}
 
-    /// Has a mutation, made with the round's timestamp, chosen and applied.
-    pub async fn propose(&self, round: Round, mutation: FrozenMutation) -> Result<(), WriteError> {
-        let coordinator = own_coordinator().map_err(failed)?;
-        let table = paxos::table(&coordinator.cluster.schema());
-        let Round { place, ballot } = round;
-        place.check_proposal(&mutation);
-        let table_id = self.schema().id;
-        assert!(place.table == table_id, "one-partition: a round of {}", place.table);
-        let shard = table.tablets.shard_of(Token::of(&place.key));
-        let accepted = place.accept(&table.schema, ballot, &mutation);
-        coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
-        learn(&coordinator, &table, &place, ballot, self, mutation).await
-    }
+/// Has a mutation, made with the ballot's timestamp, chosen and applied.
+pub(crate) async fn propose(
+    place: &Place,
+    ballot: Ballot,
+    mutation: FrozenMutation,
+) -> Result<(), WriteError> {
+    let coordinator = own_coordinator().map_err(failed)?;
+    let table = paxos::table(&coordinator.cluster.schema());
+    place.check_proposal(&mutation);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
+    let accepted = place.accept(&table.schema, ballot, &mutation, Kept::Always);
+    coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
+    learn(&coordinator, &table, place, ballot, mutation).await
 }
 
 /// Applies what was chosen, remembers that, and has the row removed in its time.
@@ -103,13 +88,12 @@ async fn learn(
     table: &TableEntry,
     place: &Place,
     ballot: Ballot,
-    owner: &Owner,
     mutation: FrozenMutation,
 ) -> Result<(), WriteError> {
     place.check_proposal(&mutation);
-    owner.apply(mutation).await?;
+    coordinator.storage.apply(mutation).await.map_err(failed)?;
     let shard = table.tablets.shard_of(Token::of(&place.key));
-    let learned = place.learn(&table.schema, ballot);
+    let learned = place.learn(&table.schema, ballot, Kept::Always);
     // Without the mark the next round applies it once more.
     if coordinator.apply(shard, learned).await.is_ok() {
         let due = Instant::now() + coordinator.config.batch_memory;
@@ -149,7 +133,23 @@ pub(crate) async fn forget_durable(mut learned: Receiver<Learned>) {
     }
 }
 
+impl Coordinator {
+    /// All replicas have learned what a round has chosen: soon its proposal is forgotten.
+    pub(crate) fn all_have_learned(&self, place: &Place, ballot: Ballot) {
+        let due = Instant::now() + self.config.batch_memory;
+        let learned = Learned { place: place.clone(), ballot, due };
+        if self.learned.try_send(learned).is_err() {
+            self.traffic.cas.dropped_prunes.add(1);
+            stdx::probe!("a proposal is remembered after all replicas have learned it");
+        }
+    }
+}
+
 async fn forget(coordinator: &Coordinator, place: &Place, ballot: Ballot) {
+    if !ballot.is_alone() {
+        coordinator.prune(place, ballot).await;
+        return coordinator.traffic.cas.pruned.add(1);
+    }
     let table = paxos::table(&coordinator.cluster.schema());
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let removal = place.forget(&table.schema, ballot);
@@ -159,12 +159,14 @@ async fn forget(coordinator: &Coordinator, place: &Place, ballot: Ballot) {
     }
 }
 
-/// Applies what an earlier run accepted (*learned-again*). Returns how many there were.
+/// Applies what an earlier run accepted (*learned-again*). Returns how many there were. What one of
+/// several replicas has accepted may never have been chosen: it is for the next round.
 pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, WriteError> {
     let schema = coordinator.cluster.schema();
     let mut finished = 0;
     for (place, state) in remembered(coordinator).await? {
-        let Some((ballot, mutation)) = state.accepted else { continue };
+        let accepted = state.accepted.filter(|(ballot, _)| ballot.is_alone());
+        let Some((ballot, mutation)) = accepted else { continue };
         // Checked here: it comes from the disk, and storage trusts what it is given.
         let sound = mutation.view().is_ok_and(|view| view.table() == place.table);
         match schema.table_by_id(place.table) {
@@ -188,8 +190,14 @@ pub(crate) async fn forget_table(
     table: TableId,
 ) -> Result<(), WriteError> {
     for (place, state) in remembered(coordinator).await? {
-        if let (true, Some((ballot, _))) = (place.table == table, state.accepted) {
-            forget(coordinator, &place, ballot).await;
+        match state.accepted {
+            Some((ballot, _)) if place.table == table && ballot.is_alone() => {
+                forget(coordinator, &place, ballot).await;
+            }
+            Some((ballot, _)) if place.table == table => {
+                coordinator.prune_here(place, ballot).await.map_err(failed)?;
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -2,13 +2,17 @@
 //!
 //! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`nodes`] (tables
 //! that are on several nodes), `logged` (batches that are remembered), `lwt` (rounds of conditional
-//! writes), [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
+//! writes where there is one replica), `acceptor` (this node as one of several), [`owner`] (writes
+//! that depend on what is there), [`rate`] (limits of partitions), [`row_ttl`] (rows that say when
+//! they expire).
 
+mod acceptor;
 mod batch;
 mod here;
 mod logged;
 pub(crate) mod lwt;
 pub mod nodes;
+pub mod owner;
 pub mod rate;
 pub mod row_ttl;
 
@@ -34,7 +38,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-use storage::{Begun, Exceeded, PartitionGuard, Storage};
+use storage::{Begun, Storage};
 
 /// How coordinators behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,43 +393,6 @@ impl Coordinator {
         }
     }
 
-    /// Runs a read-modify-write of the partition `key` at `token` on the shard that owns it, while
-    /// no other one of the same partition runs. The closure finds the services of that shard in
-    /// `runtime::local`. Once it began it runs to its end, also when the time is over.
-    pub async fn on_owner<F, Fut, R>(
-        &self,
-        table: &TableEntry,
-        token: Token,
-        key: &[u8],
-        options: &WriteOptions,
-        change: F,
-    ) -> Result<R, WriteError>
-    where
-        F: FnOnce(Owner) -> Fut + Send + 'static,
-        Fut: Future<Output = R> + 'static,
-        R: Send + 'static,
-    {
-        if self.is_spread(table) {
-            return Err(WriteError::Refused(nodes::NO_LWT.to_owned()));
-        }
-        self.admit_write(table, options)?;
-        let begun = self.begin_write(options, 1);
-        let (id, key) = (table.schema.id, key.to_vec());
-        let shard = table.tablets.shard_of(token);
-        debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
-        let work = move || async move {
-            let coordinator = own_coordinator()?;
-            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
-            let owner = Owner::lock(&coordinator, id, &key).await?;
-            // A task of its own: it must not stop halfway because the caller went.
-            let task = coordinator.background.spawn(change(owner));
-            task.await.map_err(|_| storage::WriteError::Stopped)
-        };
-        self.count_call(shard);
-        let done = timeout(options.timeout, runtime::on_shard(shard, work)).await;
-        self.end_write(table, options, begun, done)
-    }
-
     /// Removes all rows of a table on all shards, those of writes in flight perhaps excepted. Once
     /// it began it runs to its end, also when `patience` is over, which is a timeout.
     pub fn truncate(
@@ -729,61 +696,6 @@ fn tables_beside(first: &Rc<TableEntry>, entries: &[BatchEntry]) -> Vec<Rc<Table
     tables
 }
 
-/// A partition held for a read-modify-write, on the shard that owns it. Held until dropped.
-pub struct Owner {
-    schema: Rc<TableSchema>,
-    storage: Rc<Storage>,
-    _guard: PartitionGuard,
-}
-
-impl Owner {
-    async fn lock(
-        coordinator: &Coordinator,
-        table: TableId,
-        key: &[u8],
-    ) -> Result<Owner, storage::WriteError> {
-        let storage = coordinator.storage.clone();
-        let guard = storage.lock_partition(table, key).await;
-        let schema = coordinator.cluster.schema();
-        let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
-        debug_assert!(
-            entry.tablets.shard_of(Token::of(key)) == coordinator.shard,
-            "owner-only: a partition of another shard is locked"
-        );
-        Ok(Owner { schema: entry.schema.clone(), storage, _guard: guard })
-    }
-
-    /// The table, as this shard shows it now.
-    pub fn schema(&self) -> &Rc<TableSchema> {
-        &self.schema
-    }
-
-    /// Reads the partition as it is now.
-    pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
-        debug_assert!(command.table == self.schema.id, "owner-only: a read of another table");
-        let page = self.storage.read(command).await;
-        page.map_err(|error| read_failed(error, Consistency::One, 1))
-    }
-
-    /// Refuses a write to what is larger than the table's limits allow; says which lower ones it
-    /// meets.
-    pub fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
-        let found = self.storage.check_sizes(mutation);
-        found.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
-    }
-
-    /// Writes to the partition.
-    pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        debug_assert!(
-            mutation.view().is_ok_and(|view| view.table() == self.schema.id),
-            "owner-only: a write to another table than {}",
-            self.schema.name
-        );
-        let applied = self.storage.apply(mutation).await;
-        applied.map_err(|error| write_failed(error, Consistency::One, crate::WriteKind::Simple, 1))
-    }
-}
-
 fn unwanted() -> reader::ReadError {
     reader::ReadError::Overloaded("nobody waits for the answer any more".to_owned())
 }
@@ -807,15 +719,28 @@ async fn lead_counter(
     let coordinator = own_coordinator()?;
     // The update was made by a builder of this process.
     let view = FrozenView::trusted(&update.0).map_err(storage::WriteError::Damaged)?;
-    let owner = Owner::lock(&coordinator, table, view.key()).await?;
+    let storage = coordinator.storage.clone();
+    let _alone = storage.lock_partition(table, view.key()).await;
+    let schema = coordinator.cluster.schema();
+    let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+    let schema = entry.schema.clone();
+    check_owner(&coordinator, entry, view.key());
     let now = runtime::time::wall_micros();
-    let command = counter::read_command(&owner.schema, view, now.div_euclid(1_000_000));
-    let page = owner.storage.read(&command).await.map_err(unreadable)?;
+    let command = counter::read_command(&schema, view, now.div_euclid(1_000_000));
+    let page = storage.read(&command).await.map_err(unreadable)?;
     range::check_page(&command, &page);
-    let resolved = counter::resolve(&owner.schema, view, &command, &page, leader, now);
+    let resolved = counter::resolve(&schema, view, &command, &page, leader, now);
     let resolved = resolved.map_err(storage::WriteError::Damaged)?;
-    owner.storage.apply(resolved.clone()).await?;
+    storage.apply(resolved.clone()).await?;
     Ok(resolved)
+}
+
+/// Asserts that this shard owns a partition that it has locked (*owner-only*).
+pub(crate) fn check_owner(coordinator: &Coordinator, table: &TableEntry, key: &[u8]) {
+    debug_assert!(
+        table.tablets.shard_of(Token::of(key)) == coordinator.shard,
+        "owner-only: a partition of another shard is locked"
+    );
 }
 
 /// A read that a write needed has failed.

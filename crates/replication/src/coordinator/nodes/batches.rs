@@ -5,10 +5,13 @@
 //!  - *complete*: as in `coordinator::batch`.
 
 use super::Coordinator;
+use super::peers::Told;
 use super::write::Spread;
 use crate::coordinator::{BatchEntry, batch};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
+use crate::placement::Replica;
+use cluster::Replication;
 use model::Token;
 use mutation::{FrozenMutation, FrozenView};
 use runtime::task::join_all;
@@ -24,7 +27,14 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Parts {
     /// By shard of this node.
     here: batch::Groups,
-    spread: Vec<Spread>,
+    spread: Vec<Part>,
+}
+
+/// Mutations that go to the same replicas.
+struct Part {
+    replicas: Rc<[Replica]>,
+    copies: Rc<Replication>,
+    mutations: Vec<FrozenMutation>,
 }
 
 impl Parts {
@@ -38,18 +48,16 @@ impl Parts {
                 parts.here.entry(shard).or_default().push(mutation);
                 continue;
             };
-            let same = |part: &Spread| {
+            let same = |part: &Part| {
                 Rc::ptr_eq(&part.copies, &table.replication)
                     && (Rc::ptr_eq(&part.replicas, &replicas) || part.replicas == replicas)
             };
             match parts.spread.iter_mut().find(|part| same(part)) {
                 Some(part) => part.mutations.push(mutation),
-                None => parts.spread.push(Spread {
-                    replicas,
-                    copies: table.replication.clone(),
-                    mutations: vec![mutation],
-                    is_here_done: false,
-                }),
+                None => {
+                    let (copies, mutations) = (table.replication.clone(), vec![mutation]);
+                    parts.spread.push(Part { replicas, copies, mutations });
+                }
             }
         }
         let sum = parts.mutations().count();
@@ -88,8 +96,11 @@ impl Parts {
                 }
             }
         };
-        let spread =
-            join_all(self.spread.into_iter().map(|part| coordinator.spread(part, options)));
+        let spread = self.spread.into_iter().map(|Part { replicas, copies, mutations }| {
+            let told = Told::new(mutations);
+            coordinator.spread(Spread { replicas, copies, told, is_here_done: false }, options)
+        });
+        let spread = join_all(spread);
         let (here, spread) = runtime::task::join(here, spread).await;
         spread.into_iter().fold(here, |all, one| all.and(one))
     }

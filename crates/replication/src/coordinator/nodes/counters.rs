@@ -8,7 +8,7 @@
 //!  - *led-once*: an increment is given to one leader, once; what became of it where the leader
 //!    does not answer nobody knows, and it is not given to another one.
 
-use super::peers::{call, left};
+use super::peers::{Told, call, left};
 use super::write::{Spread, unavailable};
 use super::{Coordinator, refuse_write, target};
 use crate::coordinator::lead_counter;
@@ -98,8 +98,8 @@ impl Coordinator {
                 return Err(WriteError::Timeout { consistency, received, required, kind });
             }
         };
-        let copies = table.replication.clone();
-        let spread = Spread { replicas, copies, mutations: vec![state], is_here_done: true };
+        let spread = Spread::of(table, replicas, Told::new(vec![state]));
+        let spread = Spread { is_here_done: true, ..spread };
         let options = WriteOptions { timeout: left(until), ..*options };
         self.spread(spread, &options).await
     }

@@ -13,7 +13,8 @@
 //!    none was asked for is unavailable or refused.
 //!
 //! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
-//! `repair` (answers that differ), `read`, `ring` (ranges), `batches`, `counters`, `truncate`.
+//! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
+//! `batches`, `counters`, `truncate`.
 
 mod batches;
 mod counters;
@@ -22,12 +23,14 @@ mod peers;
 mod read;
 mod repair;
 mod ring;
+mod rounds;
 mod truncate;
 mod write;
 
 pub(crate) use batches::{Parts, is_spread, retry};
 pub(crate) use counters::refusal_of;
 pub(crate) use peers::{Cause, left, refused};
+pub(crate) use rounds::Rounds;
 pub use write::Background;
 
 use super::Coordinator;
@@ -40,9 +43,6 @@ use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
-
-/// What cannot be done yet.
-pub(crate) const NO_LWT: &str = "lightweight transactions over several nodes are not supported yet";
 
 /// What a coordinator keeps for reads and writes on several nodes.
 #[derive(Default)]
@@ -68,6 +68,14 @@ pub enum Planted {
     KeepsRepairs,
     /// Short reads are taken for whole.
     TakesShortReads,
+    /// A replica of conditional writes does not write down what it promises.
+    ForgetsPromises,
+    /// It accepts what is earlier than its promise.
+    AcceptsAnything,
+    /// A round does not finish what another one has left.
+    LeavesUnfinished,
+    /// A round that changes nothing ends without a proposal.
+    LeavesReadsOpen,
 }
 
 impl Coordinator {
@@ -85,7 +93,7 @@ impl Coordinator {
         self.nodes.planted.set(Some(planted));
     }
 
-    fn is_planted(&self, planted: Planted) -> bool {
+    pub(super) fn is_planted(&self, planted: Planted) -> bool {
         self.nodes.planted.get() == Some(planted)
     }
 
@@ -168,18 +176,22 @@ fn host(id: Uuid) -> HostId {
 
 /// Levels that reads cannot have.
 fn refuse_read(level: Consistency) -> Result<(), ReadError> {
-    let refuse = |text: &str| Err(ReadError::Refused(text.to_owned()));
     match level {
-        Consistency::Any => refuse("ANY ConsistencyLevel is only supported for writes"),
-        level if level.is_serial() => refuse(NO_LWT),
+        Consistency::Any => {
+            let text = "ANY ConsistencyLevel is only supported for writes";
+            Err(ReadError::Refused(text.to_owned()))
+        }
         _ => Ok(()),
     }
 }
 
-/// Levels that writes cannot have.
+/// Levels that writes without conditions cannot have.
 pub(crate) fn refuse_write(level: Consistency) -> Result<(), WriteError> {
     match level.is_serial() {
-        true => Err(WriteError::Refused(NO_LWT.to_owned())),
+        true => {
+            let text = "You must use conditional updates for serializable writes";
+            Err(WriteError::Refused(text.to_owned()))
+        }
         false => Ok(()),
     }
 }

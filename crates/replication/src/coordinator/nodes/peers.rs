@@ -6,6 +6,7 @@
 
 use super::{Coordinator, target};
 use crate::digest::Digest;
+use crate::paxos::{Ballot, Place};
 use crate::placement::Replica;
 use crate::stretch::Stretch;
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
@@ -110,14 +111,20 @@ impl Coordinator {
         time: Duration,
     ) -> Result<(), Refusal> {
         if replica.is_here {
-            let applied = timeout(time, self.apply_here(mutations.here())).await;
+            let applied = match mutations {
+                Told::Learned { place, ballot, bytes } => {
+                    let mutation = FrozenMutation(bytes.as_slice().into());
+                    timeout(time, self.learn_here(place.clone(), *ballot, mutation)).await
+                }
+                told => timeout(time, self.apply_here(told.here())).await,
+            };
             return match applied {
                 Ok(applied) => applied.map_err(|error| unwritten(&error)),
                 Err(_) => Err(Refusal::new(RefusalKind::TimedOut, "no answer in time")),
             };
         }
-        let payload = mutations.payload();
-        let bytes = call(target(replica), verb::MUTATION, payload, time).await?;
+        let (verb, payload) = mutations.payload();
+        let bytes = call(target(replica), verb, payload, time).await?;
         match bytes.is_empty() {
             true => Ok(()),
             false => Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0))),
@@ -130,6 +137,12 @@ impl Coordinator {
 pub(super) enum Told {
     One(Rc<Vec<u8>>),
     Many(Vec<FrozenMutation>, Rc<Vec<u8>>),
+    /// What a round of conditional writes has chosen.
+    Learned {
+        place: Place,
+        ballot: Ballot,
+        bytes: Rc<Vec<u8>>,
+    },
 }
 
 impl Told {
@@ -144,23 +157,38 @@ impl Told {
         }
     }
 
+    pub(super) fn learned(place: Place, ballot: Ballot, mutation: FrozenMutation) -> Told {
+        place.check_proposal(&mutation);
+        Told::Learned { place, ballot, bytes: wire::shared(mutation) }
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
         match self {
-            Told::One(bytes) | Told::Many(_, bytes) => bytes.len(),
+            Told::One(bytes) | Told::Many(_, bytes) | Told::Learned { bytes, .. } => bytes.len(),
         }
     }
 
-    fn payload(&self) -> Payload {
+    fn payload(&self) -> (Verb, Payload) {
         match self {
-            Told::One(bytes) => Payload::with_shared(wire::single_head(bytes), bytes.clone()),
-            Told::Many(_, bytes) => Payload::with_shared(Vec::new(), bytes.clone()),
+            Told::One(bytes) => {
+                (verb::MUTATION, Payload::with_shared(wire::single_head(bytes), bytes.clone()))
+            }
+            Told::Many(_, bytes) => {
+                (verb::MUTATION, Payload::with_shared(Vec::new(), bytes.clone()))
+            }
+            Told::Learned { ballot, bytes, .. } => {
+                let head = ballot.to_bytes().to_vec();
+                (verb::PAXOS_LEARN, Payload::with_shared(head, bytes.clone()))
+            }
         }
     }
 
     fn here(&self) -> Vec<FrozenMutation> {
         debug_assert!(0 < self.size_bytes(), "acknowledged-at-level: a write of nothing");
         match self {
-            Told::One(bytes) => vec![FrozenMutation(bytes.as_slice().into())],
+            Told::One(bytes) | Told::Learned { bytes, .. } => {
+                vec![FrozenMutation(bytes.as_slice().into())]
+            }
             Told::Many(mutations, _) => mutations.clone(),
         }
     }
@@ -202,7 +230,7 @@ pub(super) async fn call(
     }
 }
 
-fn damaged_answer(replica: &Replica, damaged: Damaged) -> Refusal {
+pub(super) fn damaged_answer(replica: &Replica, damaged: Damaged) -> Refusal {
     let text = format!("node {} sent a damaged answer: {damaged}", replica.host_id);
     tracing::warn!(target: "replication", "{text}");
     Refusal::new(RefusalKind::Failed, text)

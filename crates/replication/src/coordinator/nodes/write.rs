@@ -87,9 +87,17 @@ impl Drop for GoesOn {
 pub(crate) struct Spread {
     pub(super) replicas: Rc<[Replica]>,
     pub(super) copies: Rc<Replication>,
-    pub(super) mutations: Vec<FrozenMutation>,
+    pub(super) told: Told,
     /// This node has them already, and acknowledges.
     pub(super) is_here_done: bool,
+}
+
+impl Spread {
+    /// What all replicas of a token are told.
+    pub(super) fn of(table: &TableEntry, replicas: Rc<[Replica]>, told: Told) -> Spread {
+        debug_assert!(!replicas.is_empty(), "acknowledged-at-level: nobody has the token");
+        Spread { replicas, copies: table.replication.clone(), told, is_here_done: false }
+    }
 }
 
 /// A write under way.
@@ -149,10 +157,13 @@ fn note_missed(pending: &Pending) {
     let missed = pending.missed.borrow();
     debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
     debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
+    let Ok(coordinator) = own_coordinator() else { return };
     if missed.is_empty() {
+        if let Told::Learned { place, ballot, .. } = &pending.told {
+            coordinator.all_have_learned(place, *ballot);
+        }
         return;
     }
-    let Ok(coordinator) = own_coordinator() else { return };
     let background = coordinator.background();
     background.missed.set(background.missed.get() + missed.len() as u64);
 }
@@ -166,9 +177,8 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let copies = table.replication.clone();
-        let mutations = vec![mutation];
-        let spread = Spread { replicas, copies, mutations, is_here_done: false };
+        refuse_write(options.consistency)?;
+        let spread = Spread::of(table, replicas, Told::new(vec![mutation]));
         let begun = self.begin_write(options, 1);
         let written = self.spread(spread, options).await;
         self.end_spread(table, options, begun, written)
@@ -180,8 +190,7 @@ impl Coordinator {
         spread: Spread,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        refuse_write(options.consistency)?;
-        let Spread { replicas, copies, mutations, is_here_done } = spread;
+        let Spread { replicas, copies, told, is_here_done } = spread;
         let is_here = replicas.iter().any(|replica| replica.is_here);
         assert!(is_here || !is_here_done, "led-once: done by who is no replica");
         let level = options.consistency;
@@ -197,7 +206,7 @@ impl Coordinator {
             tally: RefCell::new(tally),
             changed: Notify::new(),
             outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
-            told: Told::new(mutations),
+            told,
             time: options.timeout,
             missed: RefCell::default(),
             first: RefCell::default(),

@@ -58,8 +58,8 @@ fn levels_count_those_that_are_alive() {
         let missing = ReadError::Unavailable { consistency: ALL, required: 3, alive: 2 };
         assert_eq!(read, Err(missing));
         assert_eq!(get(1, QUORUM).await, Ok(Some(1)));
-        let serial = get(1, Consistency::Serial).await;
-        assert!(matches!(serial, Err(ReadError::Refused(_))), "{serial:?}");
+        let serial = put(1, 4, 4, Consistency::Serial).await;
+        assert!(matches!(serial, Err(WriteError::Refused(_))), "{serial:?}");
         let any = get(1, Consistency::Any).await;
         assert!(matches!(any, Err(ReadError::Refused(_))), "{any:?}");
         assert_eq!(put(2, 1, 1, Consistency::Any).await, Ok(()));

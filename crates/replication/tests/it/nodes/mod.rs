@@ -3,4 +3,6 @@
 mod basics;
 mod faults;
 mod joined;
+mod lwt;
+mod lwt_faults;
 mod world;

@@ -8,8 +8,8 @@ use mutation::page::{PageView, Partitions, ReadCommand, Resume};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
 use replication::coordinator::nodes::Planted;
 use replication::placement::{Places, Replica, Replicas};
-use replication::{Config, Consistency, Coordinator, ReadError, ReadOptions, WriteError};
-use replication::{WriteKind, WriteOptions};
+use replication::{Config, Consistency, Coordinator, Owner, Proposed, ReadError, ReadOptions};
+use replication::{WriteError, WriteKind, WriteOptions};
 use runtime::sim::{NodeId, Options, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -160,6 +160,16 @@ impl Nodes {
         self.world.crash(self.ids[node]);
     }
 
+    /// Sets the wall clock of a node so many microseconds apart.
+    pub(super) fn skew(&mut self, node: usize, micros: i64) {
+        self.world.skew_wall_clock(self.ids[node], micros);
+    }
+
+    /// Cuts or joins one direction.
+    pub(super) fn set_cut_from(&mut self, from: usize, to: usize, cut: bool) {
+        self.world.set_cut(self.ids[from], self.ids[to], cut);
+    }
+
     /// Cuts or joins a node and all others.
     pub(super) fn set_cut(&mut self, node: usize, cut: bool) {
         for other in (0..self.ids.len()).filter(|other| *other != node) {
@@ -306,6 +316,58 @@ async fn get_of(name: &str, pk: i32, level: Consistency) -> Result<Option<Vec<u8
     let options = ReadOptions::new(level, 2 * SECOND);
     let page = coordinator().read(&table, rows::token(pk), &command, &options).await?;
     Ok(rows::pairs(&command, &page).pop().map(|(_, value)| value))
+}
+
+/// What a conditional change has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    Applied,
+    /// It was another value.
+    Found(Option<i32>),
+}
+
+/// Sets `v` of a row of `t` to another value, if it is `from`.
+pub(super) async fn change_if(
+    pk: i32,
+    from: Option<i32>,
+    to: i32,
+    (serial, commit): (Consistency, Consistency),
+) -> Result<Changed, WriteError> {
+    change_by(pk, (serial, commit), move |found| (found == from).then_some(to)).await
+}
+
+/// Sets `v` of a row of `t` to what follows from its value, if anything does.
+pub(super) async fn change_by(
+    pk: i32,
+    (serial, commit): (Consistency, Consistency),
+    next: impl Fn(Option<i32>) -> Option<i32> + Send + 'static,
+) -> Result<Changed, WriteError> {
+    let options = WriteOptions { consistency: serial, timeout: 2 * SECOND, kind: WriteKind::Cas };
+    let table = entry("ks", "t");
+    let change = move |owner: Owner| async move {
+        let table = entry("ks", "t");
+        let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
+        loop {
+            let round = owner.begin(runtime::time::wall_micros()).await?;
+            let page = owner.read(&command).await;
+            // Nothing was proposed yet.
+            let page = page.map_err(|error| WriteError::Overloaded(error.to_string()))?;
+            let found = rows::pairs(&command, &page).pop();
+            let found = found.map(|(_, value)| i32::from_be_bytes(four(&value)));
+            let (proposed, changed) = match next(found) {
+                Some(to) => {
+                    let mutation = rows::put(&table, pk, to, round.timestamp());
+                    (owner.propose(round, mutation, commit).await?, Changed::Applied)
+                }
+                None => (owner.finish(round).await?, Changed::Found(found)),
+            };
+            if proposed == Proposed::Chosen {
+                return Ok(changed);
+            }
+        }
+    };
+    let key = rows::key(pk);
+    coordinator().on_owner(&table, rows::token(pk), &key, &options, change).await?
 }
 
 /// The clustering key of a row of `r`.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// What was asked, and what was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A read that said this value.
     Read(u64),
     /// A change from one value to another, if the register has the first: whether it took effect,
@@ -15,12 +15,13 @@ pub(super) enum Kind {
     Change { from: u64, to: u64, took_effect: Option<bool> },
 }
 
+/// An operation, and when it was: times need no unit, but are of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) kind: Kind,
-    pub(super) began: u64,
+pub struct Operation {
+    pub kind: Kind,
+    pub began: u64,
     /// `None`: no answer came.
-    pub(super) ended: Option<u64>,
+    pub ended: Option<u64>,
 }
 
 impl Operation {
@@ -43,7 +44,7 @@ impl Operation {
 
 /// Whether some order of the operations, each between its begin and its end, explains all answers
 /// of a register that begins with 0.
-pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
+pub fn is_linearizable(operations: &[Operation]) -> bool {
     let mut operations = operations.to_vec();
     operations.retain(|op| op.must_happen() || matches!(op.kind, Kind::Change { .. }));
     operations.sort_by_key(|op| op.began);

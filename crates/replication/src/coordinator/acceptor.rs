@@ -1,0 +1,145 @@
+//! This node as a replica of rounds of conditional writes, for its own coordinators and those of
+//! other nodes ([`crate::paxos`]).
+//!
+//! Invariants
+//!  - *durable-first*: a promise or an acceptance is on the disk before it is answered.
+//!  - *one-at-a-time*: a row is read and then written by one at a time.
+//!  - *applied-first*: a proposal is marked as learned when it was applied and is on the disk: who
+//!    says that it has learned something does not lose it in a crash.
+
+use super::nodes::Planted;
+use super::{Coordinator, own_coordinator};
+use crate::paxos::promises::Promise;
+use crate::paxos::{self, Ballot, Kept, Place, State};
+use model::{TableId, Token};
+use mutation::FrozenMutation;
+use runtime::Erased;
+use storage::WriteError;
+
+/// Its answer to a ballot: what it was asked for, or the later ballot for which it refuses.
+pub(crate) type Verdict<T> = Result<T, Ballot>;
+
+impl Coordinator {
+    /// Promises to accept nothing earlier than `ballot`.
+    pub(crate) async fn promise_here(
+        &self,
+        place: Place,
+        ballot: Ballot,
+    ) -> Result<Verdict<Promise>, WriteError> {
+        self.on_its_shard(place, move |coordinator, place| {
+            Erased::new(move || async move { coordinator.promise(&place, ballot).await })
+        })
+        .await
+    }
+
+    /// Accepts a proposal, unless something later was promised.
+    pub(crate) async fn accept_here(
+        &self,
+        place: Place,
+        ballot: Ballot,
+        proposal: FrozenMutation,
+    ) -> Result<Verdict<()>, WriteError> {
+        self.on_its_shard(place, move |coordinator, place| {
+            Erased::new(move || async move { coordinator.accept(&place, ballot, proposal).await })
+        })
+        .await
+    }
+
+    /// Applies what was chosen, and remembers that.
+    pub(crate) async fn learn_here(
+        &self,
+        place: Place,
+        ballot: Ballot,
+        proposal: FrozenMutation,
+    ) -> Result<(), WriteError> {
+        place.check_proposal(&proposal);
+        let schema = self.cluster.schema();
+        let table = schema.table_by_id(place.table);
+        let table = table.ok_or(WriteError::UnknownTable(place.table))?;
+        let shard = table.tablets.shard_of(Token::of(&place.key));
+        self.apply_durably(shard, proposal).await?;
+        let kept = self.kept(place.table)?;
+        let paxos = paxos::table(&self.cluster.schema());
+        let shard = paxos.tablets.shard_of(Token::of(&place.key));
+        self.apply(shard, place.learn(&paxos.schema, ballot, kept)).await
+    }
+
+    /// Forgets a proposal that all replicas have learned.
+    pub(crate) async fn prune_here(&self, place: Place, ballot: Ballot) -> Result<(), WriteError> {
+        let paxos = paxos::table(&self.cluster.schema());
+        let shard = paxos.tablets.shard_of(Token::of(&place.key));
+        self.apply(shard, place.prune(&paxos.schema, ballot)).await
+    }
+
+    /// Runs a step on the shard that has the row.
+    async fn on_its_shard<T: Send + 'static>(
+        &self,
+        place: Place,
+        step: impl FnOnce(std::rc::Rc<Coordinator>, Place) -> Erased<'static, Result<T, WriteError>>
+        + Send
+        + 'static,
+    ) -> Result<T, WriteError> {
+        let paxos = paxos::table(&self.cluster.schema());
+        let shard = paxos.tablets.shard_of(Token::of(&place.key));
+        if shard == self.shard {
+            return step(own_coordinator()?, place).await;
+        }
+        self.count_call(shard);
+        let there = move || async move { step(own_coordinator()?, place).await };
+        Box::pin(runtime::on_shard(shard, there)).await
+    }
+
+    async fn promise(&self, place: &Place, ballot: Ballot) -> Result<Verdict<Promise>, WriteError> {
+        let paxos = paxos::table(&self.cluster.schema());
+        let _alone = self.storage.lock_partition(paxos.schema.id, &place.key).await;
+        let state = self.state(place).await?;
+        if let Some(later) = state.refuses_promise(ballot) {
+            return Ok(Err(later));
+        }
+        let promise = place.promise(&paxos.schema, ballot, self.kept(place.table)?);
+        if !self.is_planted(Planted::ForgetsPromises) {
+            self.storage.apply_durably(promise).await?;
+        }
+        let State { accepted, learned, .. } = state;
+        let accepted = accepted.filter(|(accepted, _)| learned <= Some(*accepted));
+        debug_assert!(learned < Some(ballot), "later-than-promised: {ballot:?} after {learned:?}");
+        Ok(Ok(Promise { accepted, learned }))
+    }
+
+    async fn accept(
+        &self,
+        place: &Place,
+        ballot: Ballot,
+        proposal: FrozenMutation,
+    ) -> Result<Verdict<()>, WriteError> {
+        let paxos = paxos::table(&self.cluster.schema());
+        let _alone = self.storage.lock_partition(paxos.schema.id, &place.key).await;
+        let state = self.state(place).await?;
+        if let Some(later) = state.refuses_proposal(ballot)
+            && !self.is_planted(Planted::AcceptsAnything)
+        {
+            return Ok(Err(later));
+        }
+        let kept = self.kept(place.table)?;
+        let accepted = place.accept(&paxos.schema, ballot, &proposal, kept);
+        self.storage.apply_durably(accepted).await?;
+        Ok(Ok(()))
+    }
+
+    /// What this shard has of a partition's rounds.
+    async fn state(&self, place: &Place) -> Result<State, WriteError> {
+        let paxos = paxos::table(&self.cluster.schema());
+        let own = paxos.tablets.shard_of(Token::of(&place.key)) == self.shard;
+        assert!(own, "one-at-a-time: the row of another shard is read");
+        let now_secs = runtime::time::wall_micros().div_euclid(1_000_000);
+        let command = paxos::read_command(&paxos.schema, Some(place), now_secs);
+        let page = self.storage.read(&command).await.map_err(super::unreadable)?;
+        Ok(paxos::states(&command, &page).pop().map_or(State::default(), |(_, state)| state))
+    }
+
+    fn kept(&self, table: TableId) -> Result<Kept, WriteError> {
+        let schema = self.cluster.schema();
+        let table = schema.table_by_id(table).ok_or(WriteError::UnknownTable(table))?;
+        Ok(Kept::of(&table.schema, runtime::time::wall_micros().div_euclid(1_000_000)))
+    }
+}

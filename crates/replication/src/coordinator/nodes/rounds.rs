@@ -1,0 +1,515 @@
+//! Rounds of conditional writes (Paxos) about a partition that is on several nodes.
+//!
+//! A round takes a ballot that as many replicas promise as the serial level requires, finishes what
+//! an earlier round has left, reads at the same level, has what it proposes accepted by as many, and
+//! tells all replicas that it was chosen. Any node leads; on one node the owner of the partition
+//! runs one at a time. A round that is refused because a later one has begun pauses for a random
+//! time, and begins again.
+//!
+//! A round that only reads, or whose conditions do not hold, ends with a proposal that changes
+//! nothing: from then on no earlier proposal that few replicas have accepted can come back.
+//!
+//! Invariants
+//!  - *chosen-by-a-majority*: a proposal is told to be chosen when as many have accepted it as the
+//!    level requires.
+//!  - *said-uncertain*: a proposal that some replica may have accepted is not given up for another
+//!    one before it is known what became of it ([`promises::fate`]).
+//!  - *learned-before-next*: as in [`promises`].
+
+use super::gather::{Progress, Reading, Retry};
+use super::peers::{Told, call, left, unwritten};
+use super::write::{Spread, unavailable};
+use super::{Coordinator, Planted, target};
+use crate::coordinator::owner::Proposed;
+use crate::error::{ReadError, WriteError};
+use crate::flock::Flock;
+use crate::options::{Consistency, WriteKind, WriteOptions};
+use crate::paxos::promises::{self, Fate, Next, Promise};
+use crate::paxos::{Ballot, Place, is_empty};
+use crate::placement::Replica;
+use crate::plan::nodes::{Candidate, Tally, plan_write};
+use crate::wire::{self, Refusal, RefusalKind, verb};
+use cluster::TableEntry;
+use messaging::Payload;
+use model::Token;
+use mutation::page::{Page, ReadCommand};
+use mutation::{FrozenMutation, MutationBuilder};
+use runtime::time::{Instant, sleep, timeout};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// After the first refusal a round waits up to so long, drawn anew; twice as long after each more.
+const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+const _: () = assert!(PAUSE.as_millis() <= PAUSE_MAX.as_millis(), "pauses grow");
+
+type Promises = Vec<(usize, Promise)>;
+
+/// What the replicas that count have answered.
+struct Answers<T> {
+    given: Vec<(usize, T)>,
+    /// The last ballot for which some have refused.
+    later: Option<Ballot>,
+    /// The first that failed in another way.
+    refusal: Option<Refusal>,
+    /// Some may have done it beside those that say so.
+    is_uncertain: bool,
+    tally: Tally,
+}
+
+/// What became of a proposal, as far as its answers tell.
+enum Accepted {
+    ByMajority,
+    ByNobody,
+    Unknown,
+}
+
+/// The rounds of one partition that one request leads.
+pub(crate) struct Rounds {
+    coordinator: Rc<Coordinator>,
+    table: Rc<TableEntry>,
+    place: Place,
+    replicas: Rc<[Replica]>,
+    /// Their level is that of the rounds.
+    options: WriteOptions,
+    until: Instant,
+}
+
+impl Rounds {
+    pub(crate) fn new(
+        coordinator: Rc<Coordinator>,
+        table: Rc<TableEntry>,
+        place: Place,
+        replicas: Rc<[Replica]>,
+        options: WriteOptions,
+        until: Instant,
+    ) -> Rounds {
+        debug_assert!(table.schema.id == place.table, "owner-only: of another table");
+        Rounds { coordinator, table, place, replicas, options, until }
+    }
+
+    pub(crate) fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
+    /// A ballot that enough have promised; what was chosen before is what they have.
+    pub(crate) async fn begin(&self, now_micros: i64) -> Result<Ballot, WriteError> {
+        let mut pauses = Pauses::default();
+        let mut after = now_micros.saturating_sub(1);
+        loop {
+            let (ballot, promises) = self.promised(&mut after, &mut pauses).await?;
+            match promises::next(&promises) {
+                Next::Propose => return Ok(ballot),
+                Next::Teach { ballot: chosen, mutation, who } => {
+                    if self.teach(chosen, mutation, &who).await {
+                        return Ok(ballot);
+                    }
+                }
+                Next::Finish(_) if self.coordinator.is_planted(Planted::LeavesUnfinished) => {
+                    return Ok(ballot);
+                }
+                Next::Finish(mutation) => {
+                    self.coordinator.traffic.cas.unfinished_commits.add(1);
+                    if let Accepted::ByMajority = self.accept(ballot, &mutation).await? {
+                        let level = self.options.consistency;
+                        self.learn(ballot, mutation, level, self.options.kind).await?;
+                        continue;
+                    }
+                }
+            }
+            self.pause(&mut pauses).await?;
+        }
+    }
+
+    /// A read at the level of the rounds.
+    pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        if !wire::command::fits(command) {
+            let text = "the statement has too many ranges or columns for a cluster";
+            return Err(ReadError::Refused(text.to_owned()));
+        }
+        // ANY is a level of writes, and what they depend on has to be read.
+        let level = match self.options.consistency {
+            Consistency::Any => Consistency::One,
+            level => level,
+        };
+        let progress = Progress::default();
+        let retry = Retry::of(&self.table.schema.options.speculative_retry);
+        let table = &*self.table;
+        let reading = Reading { table, level, until: self.until, retry, progress: &progress };
+        let read = self.coordinator.read_stretch(&reading, self.replicas.clone(), command);
+        timeout(left(self.until), read).await.unwrap_or_else(|_| {
+            let (received, required) = (progress.received.get(), progress.required.get());
+            let received = received.min(required);
+            let data_present = progress.data_present.get();
+            Err(ReadError::Timeout { consistency: level, received, required, data_present })
+        })
+    }
+
+    /// See [`crate::Owner::propose`].
+    pub(crate) async fn propose(
+        &self,
+        ballot: Ballot,
+        mutation: FrozenMutation,
+        commit: Consistency,
+    ) -> Result<Proposed, WriteError> {
+        self.place.check_proposal(&mutation);
+        let is_chosen = match self.accept(ballot, &mutation).await? {
+            Accepted::ByMajority => true,
+            Accepted::ByNobody => false,
+            Accepted::Unknown => self.settle(ballot, &mutation).await?,
+        };
+        if !is_chosen {
+            return Ok(Proposed::Superseded);
+        }
+        self.learn(ballot, mutation, commit, WriteKind::Simple).await?;
+        Ok(Proposed::Chosen)
+    }
+
+    /// See [`crate::Owner::finish`].
+    pub(crate) async fn finish(&self, ballot: Ballot) -> Result<Proposed, WriteError> {
+        if self.coordinator.is_planted(Planted::LeavesReadsOpen) {
+            return Ok(Proposed::Chosen);
+        }
+        // What changes nothing may have been chosen, or not: it is the same.
+        Ok(match self.accept(ballot, &self.nothing()).await? {
+            Accepted::ByMajority => Proposed::Chosen,
+            Accepted::ByNobody | Accepted::Unknown => Proposed::Superseded,
+        })
+    }
+
+    /// A write without a round.
+    pub(crate) async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
+        let spread = Spread::of(&self.table, self.replicas.clone(), Told::new(vec![mutation]));
+        let options = WriteOptions { timeout: left(self.until), ..self.options };
+        self.coordinator.spread(spread, &options).await
+    }
+
+    /// Whether a proposal that some replica may have accepted was chosen. Ends when it is, or never
+    /// can be (*said-uncertain*).
+    async fn settle(&self, ballot: Ballot, mine: &FrozenMutation) -> Result<bool, WriteError> {
+        let (mut pauses, mut after) = (Pauses::default(), ballot.micros());
+        loop {
+            self.pause(&mut pauses).await?;
+            let promised = self.promised(&mut after, &mut pauses).await;
+            // Nobody may say that nothing was done.
+            let (later, promises) = promised.map_err(|_| self.timed_out(0))?;
+            let next = promises::next(&promises);
+            let fate = promises::fate(&promises, ballot, mine);
+            stdx::probe!("a proposal of which nobody knew is looked after");
+            let proposal = match (fate, next) {
+                (Fate::Unknown, _) => return Err(self.timed_out(0)),
+                (Fate::Mine, Next::Finish(mutation)) if mutation == *mine => mutation,
+                (Fate::Mine, _) => return Ok(true),
+                (Fate::NotChosen, Next::Finish(other)) => other,
+                (Fate::NotChosen, Next::Propose) => self.nothing(),
+                (Fate::NotChosen, Next::Teach { ballot, mutation, who }) => {
+                    if !self.teach(ballot, mutation, &who).await {
+                        continue;
+                    }
+                    self.nothing()
+                }
+            };
+            let accepted = self.accept(later, &proposal).await;
+            let Accepted::ByMajority = accepted.map_err(|_| self.timed_out(0))? else { continue };
+            if fate == Fate::Mine {
+                return Ok(true);
+            }
+            if !is_empty(&proposal) {
+                let level = self.options.consistency;
+                let learned = self.learn(later, proposal, level, self.options.kind).await;
+                learned.map_err(|_| self.timed_out(0))?;
+            }
+            return Ok(false);
+        }
+    }
+
+    /// The promises of enough replicas for a ballot later than `after`, microseconds.
+    async fn promised(
+        &self,
+        after: &mut i64,
+        pauses: &mut Pauses,
+    ) -> Result<(Ballot, Promises), WriteError> {
+        loop {
+            let micros = runtime::time::wall_micros().max(after.saturating_add(1));
+            let ballot = Ballot::drawn(micros, runtime::random_u64());
+            *after = micros;
+            let answers = self.ask(async |replica| self.prepare(replica, ballot).await).await?;
+            if answers.tally.is_met() {
+                return Ok((ballot, answers.given));
+            }
+            let Some(later) = answers.later else { return Err(self.failed(&answers)) };
+            *after = micros.max(later.micros());
+            self.pause(pauses).await?;
+        }
+    }
+
+    async fn prepare(
+        &self,
+        replica: &Replica,
+        ballot: Ballot,
+    ) -> Result<Result<Promise, Ballot>, Refusal> {
+        let (place, until) = (&self.place, self.until);
+        if replica.is_here {
+            let promise =
+                timeout(left(until), self.coordinator.promise_here(place.clone(), ballot));
+            return in_time(promise.await);
+        }
+        let payload = Payload::from(wire::paxos::encode_place(place, ballot));
+        let bytes = call(target(replica), verb::PAXOS_PREPARE, payload, left(until)).await?;
+        let promise = wire::paxos::decode_promise(&bytes, place, ballot);
+        let promise = promise.map_err(|error| super::peers::damaged_answer(replica, error))?;
+        if let Ok(Promise { accepted: Some((_, proposal)), .. }) = &promise {
+            let view = proposal.view();
+            let checked = view.and_then(|view| view.check_order(&self.table.schema.order));
+            checked.map_err(|error| super::peers::damaged_answer(replica, error))?;
+        }
+        Ok(promise)
+    }
+
+    /// Has a proposal accepted, unless a later round has begun.
+    async fn accept(
+        &self,
+        ballot: Ballot,
+        proposal: &FrozenMutation,
+    ) -> Result<Accepted, WriteError> {
+        let bytes = Rc::new(proposal.0.to_vec());
+        let answers = self
+            .ask(async |replica| self.accept_on(replica, ballot, proposal, bytes.clone()).await);
+        let answers = answers.await?;
+        let accepted = match answers.tally.is_met() {
+            true => Accepted::ByMajority,
+            false if answers.given.is_empty() && !answers.is_uncertain => Accepted::ByNobody,
+            false => Accepted::Unknown,
+        };
+        Ok(accepted)
+    }
+
+    async fn accept_on(
+        &self,
+        replica: &Replica,
+        ballot: Ballot,
+        proposal: &FrozenMutation,
+        bytes: Rc<Vec<u8>>,
+    ) -> Result<Result<(), Ballot>, Refusal> {
+        let until = self.until;
+        if replica.is_here {
+            let place = self.place.clone();
+            let accepted = self.coordinator.accept_here(place, ballot, proposal.clone());
+            return in_time(timeout(left(until), accepted).await);
+        }
+        let payload = Payload::with_shared(ballot.to_bytes().to_vec(), bytes);
+        let answer = call(target(replica), verb::PAXOS_ACCEPT, payload, left(until)).await?;
+        let verdict = wire::paxos::decode_verdict(&answer);
+        verdict.map_err(|error| super::peers::damaged_answer(replica, error))
+    }
+
+    /// Tells all replicas what was chosen, and waits for as many as a level requires.
+    async fn learn(
+        &self,
+        ballot: Ballot,
+        mutation: FrozenMutation,
+        level: Consistency,
+        kind: WriteKind,
+    ) -> Result<(), WriteError> {
+        let told = Told::learned(self.place.clone(), ballot, mutation);
+        let spread = Spread::of(&self.table, self.replicas.clone(), told);
+        // It was chosen, so it happens, whenever those that are away learn it.
+        let timeout = left(self.until).max(LEARN_TIMEOUT_MIN);
+        let options = WriteOptions { consistency: level, timeout, kind };
+        match self.coordinator.spread(spread, &options).await {
+            Err(WriteError::Unavailable { consistency, required, .. }) => {
+                Err(WriteError::Timeout { consistency, received: 0, required, kind })
+            }
+            learned => learned,
+        }
+    }
+
+    /// Whether all of these have learned what was chosen last.
+    async fn teach(&self, ballot: Ballot, mutation: FrozenMutation, who: &[usize]) -> bool {
+        let told = Told::learned(self.place.clone(), ballot, mutation);
+        let (mut flock, time) = (Flock::new(), left(self.until));
+        for place in who {
+            flock.push(self.coordinator.tell(&self.replicas[*place], &told, time));
+        }
+        let mut all = true;
+        while let Some(learned) = flock.next().await {
+            all &= learned.is_ok();
+        }
+        all
+    }
+
+    /// Asks those who count and are alive, until enough have agreed or no longer can.
+    async fn ask<T>(
+        &self,
+        ask: impl AsyncFn(&Replica) -> Result<Result<T, Ballot>, Refusal>,
+    ) -> Result<Answers<T>, WriteError> {
+        let level = self.options.consistency;
+        let candidates = self.coordinator.candidates(&self.replicas);
+        let copies = &self.table.replication;
+        let factors = self.coordinator.factors(copies, &self.replicas, level);
+        let tally = plan_write(level, &factors, &candidates);
+        let tally = tally.map_err(|missing| unavailable(&self.options, missing))?;
+        debug_assert!(level.is_serial(), "chosen-by-a-majority: a round at {level:?}");
+        let is_asked = |one: &Candidate| {
+            one.is_alive && (one.is_local_dc || level != Consistency::LocalSerial)
+        };
+        let (given, later, refusal) = (Vec::new(), None, None);
+        let mut answers = Answers { given, later, refusal, is_uncertain: false, tally };
+        let mut flock = Flock::new();
+        let mut asked = 0;
+        for (place, replica) in self.replicas.iter().enumerate() {
+            if is_asked(&candidates[place]) {
+                asked += 1;
+                let ask = &ask;
+                flock.push(async move { (place, ask(replica).await) });
+            }
+        }
+        while !answers.tally.is_met() && !answers.tally.is_lost() {
+            let Some((place, answer)) = flock.next().await else { break };
+            asked -= 1;
+            answers.take(place, &candidates[place], answer);
+        }
+        answers.is_uncertain |= 0 < asked;
+        Ok(answers)
+    }
+
+    fn nothing(&self) -> FrozenMutation {
+        MutationBuilder::new(&self.table.schema, &self.place.key).freeze()
+    }
+
+    /// Waits a while before another round, if there is time for one.
+    async fn pause(&self, pauses: &mut Pauses) -> Result<(), WriteError> {
+        let pause = pauses.next();
+        if left(self.until) <= pause {
+            return Err(self.timed_out(0));
+        }
+        self.coordinator.traffic.cas.contention.add(1);
+        sleep(pause).await;
+        Ok(())
+    }
+
+    fn required(&self) -> u32 {
+        let level = self.options.consistency;
+        let factors = self.coordinator.factors(&self.table.replication, &self.replicas, level);
+        let tally = plan_write(level, &factors, &[]);
+        tally.map_or_else(|missing| missing.required, |tally| tally.required())
+    }
+
+    /// Nobody knows what became of it.
+    fn timed_out(&self, received: u32) -> WriteError {
+        let WriteOptions { consistency, kind, .. } = self.options;
+        WriteError::Timeout { consistency, received, required: self.required(), kind }
+    }
+
+    fn failed<T>(&self, answers: &Answers<T>) -> WriteError {
+        let tally = &answers.tally;
+        let (received, required, failures) = (tally.received(), tally.required(), tally.failures());
+        let WriteOptions { consistency, kind, .. } = self.options;
+        match &answers.refusal {
+            Some(refusal) if refusal.kind == RefusalKind::Overloaded => {
+                WriteError::Overloaded(refusal.text.clone())
+            }
+            Some(refusal) if refusal.kind != RefusalKind::TimedOut => {
+                let reason = refusal.text.clone();
+                WriteError::Failure { consistency, received, required, failures, kind, reason }
+            }
+            _ => self.timed_out(received),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Has all replicas forget a proposal that they have learned; those that are not reached keep it.
+    pub(in crate::coordinator) async fn prune(&self, place: &Place, ballot: Ballot) {
+        let schema = self.cluster.schema();
+        let Some(table) = schema.table_by_id(place.table) else { return };
+        let Some(replicas) = self.replicas(table, Token::of(&place.key)) else { return };
+        let bytes = wire::paxos::encode_place(place, ballot);
+        let mut flock = Flock::new();
+        for replica in replicas.iter() {
+            let payload = Payload::from(bytes.clone());
+            flock.push(async move {
+                if replica.is_here {
+                    return drop(self.prune_here(place.clone(), ballot).await);
+                }
+                drop(call(target(replica), verb::PAXOS_PRUNE, payload, PRUNE_TIMEOUT).await);
+            });
+        }
+        while flock.next().await.is_some() {}
+    }
+}
+
+/// How long a replica may take to forget a proposal.
+const PRUNE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What was chosen is told to the replicas for at least so long.
+const LEARN_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
+impl<T> Answers<T> {
+    fn take(
+        &mut self,
+        place: usize,
+        candidate: &Candidate,
+        answer: Result<Result<T, Ballot>, Refusal>,
+    ) {
+        match answer {
+            Ok(Ok(given)) => {
+                self.tally.acknowledge(candidate);
+                self.given.push((place, given));
+                return;
+            }
+            Ok(Err(later)) => self.later = self.later.max(Some(later)),
+            Err(refusal) => {
+                self.is_uncertain |= refusal.kind != RefusalKind::Unreached;
+                self.refusal.get_or_insert(refusal);
+            }
+        }
+        self.tally.fail(candidate);
+        debug_assert!(!self.tally.is_met(), "chosen-by-a-majority: {:?}", self.tally);
+    }
+}
+
+/// The pauses of a request: each may be longer than the one before.
+#[derive(Debug, Default)]
+struct Pauses {
+    count: u32,
+}
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        let most = PAUSE.saturating_mul(1 << self.count.min(8)).min(PAUSE_MAX);
+        self.count = self.count.saturating_add(1);
+        let micros = runtime::random_u64() % most.as_micros() as u64;
+        debug_assert!(u128::from(micros) < PAUSE_MAX.as_micros(), "a pause of {micros} us");
+        Duration::from_micros(micros)
+    }
+}
+
+/// What this node has said as a replica, if in time.
+fn in_time<T>(
+    said: Result<Result<T, storage::WriteError>, runtime::time::Elapsed>,
+) -> Result<T, Refusal> {
+    match said {
+        Ok(said) => said.map_err(|error| unwritten(&error)),
+        Err(_) => Err(Refusal::new(RefusalKind::TimedOut, "no answer in time")),
+    }
+}
+
+/// An error of a round, as that of a read.
+pub(super) fn of_read(error: WriteError) -> ReadError {
+    let data_present = false;
+    match error {
+        WriteError::Unavailable { consistency, required, alive } => {
+            ReadError::Unavailable { consistency, required, alive }
+        }
+        WriteError::Timeout { consistency, received, required, .. } => {
+            ReadError::Timeout { consistency, received, required, data_present }
+        }
+        WriteError::Failure { consistency, received, required, failures, reason, .. } => {
+            ReadError::Failure { consistency, received, required, failures, data_present, reason }
+        }
+        WriteError::Overloaded(reason) => ReadError::Overloaded(reason),
+        WriteError::Refused(reason) => ReadError::Refused(reason),
+    }
+}

@@ -1,0 +1,224 @@
+//! Writes that depend on what is there, on the shard that owns the partition, which runs one of
+//! them at a time. Where the partition is on several nodes each of them may run one: conditional
+//! writes agree by rounds ([`crate::paxos`]), others do not.
+//!
+//! Invariants
+//!  - *owner-only*: a partition is held by the shard that owns it, on each node.
+//!  - *judged-as-chosen*: what is proposed depends on what was read in the same round, and is chosen
+//!    only if nothing was in between.
+
+use super::nodes::{Rounds, refuse_write};
+use super::{Coordinator, check_owner, lwt, own_coordinator};
+use crate::error::{ReadError, WriteError, read_failed, write_failed};
+use crate::options::{Consistency, WriteKind, WriteOptions};
+use crate::paxos::{Ballot, Place};
+use cluster::TableEntry;
+use model::{TableId, TableSchema, Token};
+use mutation::FrozenMutation;
+use mutation::page::{Page, ReadCommand};
+use runtime::time::{Elapsed, Instant, timeout};
+use std::rc::Rc;
+use storage::{Exceeded, PartitionGuard, Storage};
+
+/// A partition held for a read-modify-write, on the shard that owns it. Held until dropped.
+pub struct Owner {
+    table: Rc<TableEntry>,
+    key: Vec<u8>,
+    at: At,
+    _guard: PartitionGuard,
+}
+
+/// Where the partition is.
+enum At {
+    Here(Rc<Storage>),
+    Nodes(Rounds),
+}
+
+/// A round that has its ballot and may propose one mutation.
+#[derive(Debug)]
+pub struct Round {
+    ballot: Ballot,
+}
+
+impl Round {
+    /// The timestamp of what is proposed, microseconds: later than that of every earlier round.
+    pub fn timestamp(&self) -> i64 {
+        self.ballot.micros()
+    }
+}
+
+/// What became of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposed {
+    /// It was chosen and applied.
+    Chosen,
+    /// It never will be: another round came before it. Whoever proposed it reads again, in a round
+    /// of its own, and judges anew.
+    Superseded,
+}
+
+/// How a held partition's work has ended.
+pub(super) type Held<R> = Result<Result<R, storage::WriteError>, Elapsed>;
+
+impl Coordinator {
+    /// Runs a read-modify-write of the partition `key` at `token` on the shard that owns it, while
+    /// no other one of the same partition runs on this node. The closure finds the services of that
+    /// shard in `runtime::local`. Once it began it runs to its end, also when the time is over.
+    /// `options`: at a serial level its rounds are of that level.
+    pub async fn on_owner<F, Fut, R>(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        key: &[u8],
+        options: &WriteOptions,
+        change: F,
+    ) -> Result<R, WriteError>
+    where
+        F: FnOnce(Owner) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+        R: Send + 'static,
+    {
+        if !self.is_spread(table) {
+            self.admit_write(table, options)?;
+        }
+        let begun = self.begin_write(options, 1);
+        let done = self.hold(table, token, key, options, change).await;
+        self.end_write(table, options, begun, done)
+    }
+
+    /// The same, uncounted.
+    pub(super) async fn hold<F, Fut, R>(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        key: &[u8],
+        options: &WriteOptions,
+        change: F,
+    ) -> Held<R>
+    where
+        F: FnOnce(Owner) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+        R: Send + 'static,
+    {
+        let (id, key, options) = (table.schema.id, key.to_vec(), *options);
+        let until = Instant::now() + options.timeout;
+        let shard = table.tablets.shard_of(token);
+        debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
+        let work = move || async move {
+            let coordinator = own_coordinator()?;
+            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
+            let owner = Owner::lock(&coordinator, id, key, options, until).await?;
+            // A task of its own: it must not stop halfway because the caller went.
+            let task = coordinator.background.spawn(change(owner));
+            task.await.map_err(|_| storage::WriteError::Stopped)
+        };
+        self.count_call(shard);
+        timeout(options.timeout, runtime::on_shard(shard, work)).await
+    }
+}
+
+impl Owner {
+    async fn lock(
+        coordinator: &Rc<Coordinator>,
+        table: TableId,
+        key: Vec<u8>,
+        options: WriteOptions,
+        until: Instant,
+    ) -> Result<Owner, storage::WriteError> {
+        let guard = coordinator.storage.lock_partition(table, &key).await;
+        let schema = coordinator.cluster.schema();
+        let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+        check_owner(coordinator, entry, &key);
+        let at = match coordinator.replicas(entry, Token::of(&key)) {
+            None => At::Here(coordinator.storage.clone()),
+            Some(replicas) => {
+                let place = Place { table, key: key.clone() };
+                let coordinator = coordinator.clone();
+                At::Nodes(Rounds::new(coordinator, entry.clone(), place, replicas, options, until))
+            }
+        };
+        Ok(Owner { table: entry.clone(), key, at, _guard: guard })
+    }
+
+    /// The table, as this shard shows it now.
+    pub fn schema(&self) -> &Rc<TableSchema> {
+        &self.table.schema
+    }
+
+    /// Begins a round, at `now_micros`: the partition is then as the rounds before have left it.
+    pub async fn begin(&self, now_micros: i64) -> Result<Round, WriteError> {
+        let ballot = match &self.at {
+            At::Here(_) => lwt::begin(&self.place(), now_micros).await?,
+            At::Nodes(rounds) => rounds.begin(now_micros).await?,
+        };
+        Ok(Round { ballot })
+    }
+
+    /// Reads the partition as it is now.
+    pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        debug_assert!(command.table == self.schema().id, "owner-only: a read of another table");
+        match &self.at {
+            At::Here(storage) => {
+                let page = storage.read(command).await;
+                page.map_err(|error| read_failed(error, Consistency::One, 1))
+            }
+            At::Nodes(rounds) => rounds.read(command).await,
+        }
+    }
+
+    /// Has a mutation, made with the round's timestamp, chosen, and applied at the level `commit`.
+    pub async fn propose(
+        &self,
+        round: Round,
+        mutation: FrozenMutation,
+        commit: Consistency,
+    ) -> Result<Proposed, WriteError> {
+        debug_assert!(mutation.view().is_ok_and(|it| !it.is_empty()), "judged-as-chosen: nothing");
+        match &self.at {
+            At::Here(_) => {
+                lwt::propose(&self.place(), round.ballot, mutation).await?;
+                Ok(Proposed::Chosen)
+            }
+            At::Nodes(rounds) => rounds.propose(round.ballot, mutation, commit).await,
+        }
+    }
+
+    /// Ends a round that changes nothing: what was read in it was so at one moment.
+    pub async fn finish(&self, round: Round) -> Result<Proposed, WriteError> {
+        match &self.at {
+            At::Here(_) => Ok(Proposed::Chosen),
+            At::Nodes(rounds) => rounds.finish(round.ballot).await,
+        }
+    }
+
+    /// Refuses a write to what is larger than the table's limits allow; says which lower ones it
+    /// meets. Replicas elsewhere are not asked.
+    pub fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
+        let At::Here(storage) = &self.at else { return Ok(Exceeded::default()) };
+        let found = storage.check_sizes(mutation);
+        found.map_err(|error| write_failed(error, Consistency::One, WriteKind::Simple, 1))
+    }
+
+    /// Writes to the partition, without a round.
+    pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
+        debug_assert!(
+            mutation.view().is_ok_and(|view| view.table() == self.schema().id),
+            "owner-only: a write to another table than {}",
+            self.schema().name
+        );
+        match &self.at {
+            At::Here(storage) => {
+                let applied = storage.apply(mutation).await;
+                applied.map_err(|error| write_failed(error, Consistency::One, WriteKind::Simple, 1))
+            }
+            At::Nodes(rounds) => {
+                refuse_write(rounds.options().consistency)?;
+                rounds.apply(mutation).await
+            }
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place { table: self.schema().id, key: self.key.clone() }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a round makes of the promises of as many replicas as its level requires. Pure.
+//!
+//! Why this is enough: what was chosen was accepted by a majority, of which one is among those that
+//! promise. It names the proposal, unless it has accepted a later one since, or was told that all
+//! replicas have learned it. A later one was only proposed once a majority had learned what its
+//! round saw as the last one that was chosen ([`Next::Teach`]).
+//!
+//! Invariants
+//!  - *last-accepted-first*: of proposals that may have been chosen, the one with the last ballot is
+//!    finished, and no other one.
+//!  - *learned-by-a-majority*: nothing is proposed before as many replicas have learned what was
+//!    chosen last.
+
+use super::{Ballot, is_empty};
+use mutation::FrozenMutation;
+
+/// What a replica says that promises a ballot: all of it is earlier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promise {
+    pub(crate) accepted: Option<(Ballot, FrozenMutation)>,
+    pub(crate) learned: Option<Ballot>,
+}
+
+/// What a round does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This may have been chosen: it is proposed again.
+    Finish(FrozenMutation),
+    /// This was chosen, and those replicas do not know that. None of them is left out.
+    Teach {
+        ballot: Ballot,
+        mutation: FrozenMutation,
+        who: Vec<usize>,
+    },
+    Propose,
+}
+
+/// What became of a proposal that some replica may have accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was chosen, or is what is to be finished.
+    Mine,
+    /// It was not chosen before these promises were given, and never will be once another proposal
+    /// is at their ballot.
+    NotChosen,
+    /// Others were chosen since, and nobody knows what they saw.
+    Unknown,
+}
+
+fn last_accepted(promises: &[(usize, Promise)]) -> Option<&(Ballot, FrozenMutation)> {
+    let accepted = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
+    accepted.max_by_key(|(ballot, _)| *ballot)
+}
+
+fn last_learned(promises: &[(usize, Promise)]) -> Option<Ballot> {
+    promises.iter().filter_map(|(_, promise)| promise.learned).max()
+}
+
+/// What is next, by the promises of replicas, which are named by their places.
+pub(crate) fn next(promises: &[(usize, Promise)]) -> Next {
+    assert!(!promises.is_empty(), "learned-by-a-majority: nobody has promised");
+    let learned = last_learned(promises);
+    let Some((ballot, mutation)) = last_accepted(promises) else { return Next::Propose };
+    if learned < Some(*ballot) {
+        return match is_empty(mutation) {
+            // It changes nothing, and whatever was accepted before it was not chosen.
+            true => Next::Propose,
+            false => Next::Finish(mutation.clone()),
+        };
+    }
+    if learned != Some(*ballot) {
+        return Next::Propose;
+    }
+    let lacks = promises.iter().filter(|(_, promise)| promise.learned < learned);
+    let who: Vec<usize> = lacks.map(|(place, _)| *place).collect();
+    debug_assert!(who.len() < promises.len(), "learned-by-a-majority: nobody has learned it");
+    match who.is_empty() {
+        true => Next::Propose,
+        false => Next::Teach { ballot: *ballot, mutation: mutation.clone(), who },
+    }
+}
+
+/// What became of `mine`, which was proposed at `ballot`: the promises are of a later one.
+///
+/// Whoever proposes something after a proposal was chosen has had a majority learn it before. So
+/// where none of a majority has learned anything as late, it was not chosen; and another proposal,
+/// once a majority has accepted it at a later ballot, is what later rounds see in its place.
+pub(crate) fn fate(promises: &[(usize, Promise)], ballot: Ballot, mine: &FrozenMutation) -> Fate {
+    debug_assert!(!is_empty(mine), "last-accepted-first: what changes nothing has no fate");
+    // Timestamps of two rounds differ, so equal bytes are the same proposal, under a later ballot
+    // where another round has proposed it again.
+    let learned = last_learned(promises);
+    let accepted = last_accepted(promises);
+    let is_at = |at: Option<Ballot>| {
+        let mut all = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
+        all.any(|(of, mutation)| Some(*of) == at && mutation == mine)
+    };
+    let is_unfinished = learned < accepted.map(|(ballot, _)| *ballot);
+    if is_unfinished && accepted.is_some_and(|(_, mutation)| mutation == mine) {
+        return Fate::Mine;
+    }
+    match learned {
+        Some(last) if last == ballot || is_at(learned) => Fate::Mine,
+        Some(last) if ballot < last => Fate::Unknown,
+        _ => Fate::NotChosen,
+    }
+}
+
+#[cfg(test)]
+mod tests;

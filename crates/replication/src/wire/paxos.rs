@@ -1,0 +1,154 @@
+//! What rounds of conditional writes send, and what replicas answer.
+//!
+//! ```text
+//! PAXOS_PREPARE  ballot table:16 key to the end   -> refused | promise
+//! PAXOS_ACCEPT   ballot mutation                  -> refused | accepted
+//! PAXOS_LEARN    ballot mutation                  -> nothing
+//! PAXOS_PRUNE    ballot table:16 key to the end   -> nothing
+//!
+//! refused  := 0 ballot
+//! accepted := 1
+//! promise  := 1 (0 | 1 ballot) (0 | 1 ballot mutation to the end)
+//! ballot   := a timeuuid of whole microseconds
+//! ```
+
+use super::{end, flag};
+use crate::paxos::promises::Promise;
+use crate::paxos::{Ballot, Place};
+use model::TableId;
+use mutation::{FrozenMutation, FrozenView};
+use stdx::{Cursor, Damaged, Put};
+
+/// The longest key of a partition.
+const KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+type Verdict<T> = Result<T, Ballot>;
+
+/// A ballot about a place.
+pub(crate) fn encode_place(place: &Place, ballot: Ballot) -> Vec<u8> {
+    debug_assert!(place.key.len() <= KEY_BYTES_MAX, "one-form: a key that is too long");
+    let mut out = Vec::with_capacity(32 + place.key.len());
+    out.put(&ballot.to_bytes());
+    out.put(place.table.as_bytes());
+    out.put(&place.key);
+    out
+}
+
+/// See [`encode_place`].
+pub(crate) fn decode_place(bytes: &[u8]) -> Result<(Place, Ballot), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let ballot = ballot(&mut cursor)?;
+    let table = TableId::from_bytes(cursor.array("table of a round")?);
+    let key = cursor.rest().to_vec();
+    match key.len() <= KEY_BYTES_MAX {
+        true => Ok((Place { table, key }, ballot)),
+        false => Err(cursor.damaged("key of a round is too long")),
+    }
+}
+
+/// A proposal, and where it belongs; checked but for its order, which the schema tells.
+pub(crate) fn decode_proposal(bytes: &[u8]) -> Result<(Place, Ballot, FrozenMutation), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let ballot = ballot(&mut cursor)?;
+    let (place, mutation) = proposal(&mut cursor)?;
+    Ok((place, ballot, mutation))
+}
+
+fn proposal(cursor: &mut Cursor<'_>) -> Result<(Place, FrozenMutation), Damaged> {
+    let at = cursor.offset() as u64;
+    let bytes = cursor.rest();
+    let view = FrozenView::parse(bytes).map_err(|damaged| damaged.from_base(at))?;
+    let place = Place { table: view.table(), key: view.key().to_vec() };
+    Ok((place, FrozenMutation(bytes.into())))
+}
+
+/// The answer to a proposal.
+pub(crate) fn encode_verdict(verdict: Verdict<()>) -> Vec<u8> {
+    match verdict {
+        Ok(()) => vec![1],
+        Err(later) => refused(later),
+    }
+}
+
+fn refused(later: Ballot) -> Vec<u8> {
+    let mut out = Vec::with_capacity(17);
+    out.put_u8(0);
+    out.put(&later.to_bytes());
+    debug_assert!(out.len() == 17, "one-form: a refusal of {} bytes", out.len());
+    out
+}
+
+/// See [`encode_verdict`].
+pub(crate) fn decode_verdict(bytes: &[u8]) -> Result<Verdict<()>, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let verdict = match flag(&mut cursor, "verdict of a proposal")? {
+        true => Ok(()),
+        false => Err(ballot(&mut cursor)?),
+    };
+    end(&cursor)?;
+    Ok(verdict)
+}
+
+/// The answer to a ballot.
+pub(crate) fn encode_promise(verdict: &Verdict<Promise>) -> Vec<u8> {
+    let Promise { accepted, learned } = match verdict {
+        Ok(promise) => promise,
+        Err(later) => return refused(*later),
+    };
+    let mut out = Vec::with_capacity(64);
+    out.put_u8(1);
+    out.put_u8(learned.is_some().into());
+    learned.iter().for_each(|learned| out.put(&learned.to_bytes()));
+    out.put_u8(accepted.is_some().into());
+    if let Some((ballot, mutation)) = accepted {
+        debug_assert!(!mutation.0.is_empty(), "one-form: no bytes are a mutation");
+        out.put(&ballot.to_bytes());
+        out.put(&mutation.0);
+    }
+    out
+}
+
+/// See [`encode_promise`]: of a ballot about `place`. What was accepted is not earlier than what
+/// was learned, and all of it is earlier than `ballot`.
+pub(crate) fn decode_promise(
+    bytes: &[u8],
+    place: &Place,
+    ballot_of: Ballot,
+) -> Result<Verdict<Promise>, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    if !flag(&mut cursor, "answer to a ballot")? {
+        let later = ballot(&mut cursor)?;
+        end(&cursor)?;
+        return Ok(Err(later));
+    }
+    let learned = match flag(&mut cursor, "whether something was learned")? {
+        true => Some(ballot(&mut cursor)?),
+        false => None,
+    };
+    let accepted = match flag(&mut cursor, "whether something was accepted")? {
+        true => {
+            let at = ballot(&mut cursor)?;
+            let (of, mutation) = proposal(&mut cursor)?;
+            if of != *place {
+                return Err(cursor.damaged("a proposal of another partition"));
+            }
+            Some((at, mutation))
+        }
+        false => {
+            end(&cursor)?;
+            None
+        }
+    };
+    let last = accepted.as_ref().map(|(at, _)| *at);
+    let in_order =
+        last.is_none_or(|last| learned <= Some(last)) && last.max(learned) < Some(ballot_of);
+    match in_order {
+        true => Ok(Ok(Promise { accepted, learned })),
+        false => Err(Damaged::new("a promise of an earlier ballot", 0)),
+    }
+}
+
+fn ballot(cursor: &mut Cursor<'_>) -> Result<Ballot, Damaged> {
+    let bytes: [u8; 16] = cursor.array("a ballot")?;
+    Ballot::of_bytes(&bytes).ok_or_else(|| cursor.damaged("a ballot"))
+}

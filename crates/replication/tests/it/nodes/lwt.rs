@@ -1,0 +1,206 @@
+//! Conditional writes and serial reads on several nodes, one thing at a time.
+
+use super::world::*;
+use mutation::FrozenView;
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand};
+use replication::{Consistency, ReadError, ReadOptions, WriteError};
+use runtime::task::Scope;
+use std::cell::Cell;
+use std::rc::Rc;
+use testkit::config::entry;
+use testkit::rows;
+
+const SERIAL: Consistency = Consistency::Serial;
+const LOCAL_SERIAL: Consistency = Consistency::LocalSerial;
+const QUORUM: Consistency = Consistency::Quorum;
+const LEVELS: (Consistency, Consistency) = (SERIAL, QUORUM);
+
+#[test]
+fn what_one_node_changes_all_of_them_see() {
+    let mut nodes = Nodes::new(1, &[2, 1, 3, 2]);
+    for (turn, node) in [0, 1, 2, 3, 2, 1].into_iter().enumerate() {
+        let turn = turn as i32;
+        nodes.run(node, async move {
+            for pk in 0..10 {
+                let from = (0 < turn).then_some(turn);
+                let wrong = change_if(pk, Some(100), 200, LEVELS).await;
+                assert_eq!(wrong, Ok(Changed::Found(from)), "{pk}");
+                assert_eq!(change_if(pk, from, turn + 1, LEVELS).await, Ok(Changed::Applied));
+            }
+        });
+        for node in 0..nodes.count() {
+            nodes.run(node, async move {
+                for pk in 0..10 {
+                    for level in [SERIAL, LOCAL_SERIAL, QUORUM] {
+                        assert_eq!(get(pk, level).await, Ok(Some(turn + 1)), "{pk} {level:?}");
+                    }
+                }
+            });
+        }
+    }
+    for node in 0..nodes.count() {
+        nodes.run(node, async {
+            let cas = &coordinator_traffic().cas;
+            assert_eq!((cas.contention.get(), cas.unfinished_commits.get()), (0, 0));
+        });
+    }
+}
+
+fn coordinator_traffic() -> Rc<cluster::Traffic> {
+    cluster::Traffic::of_shard()
+}
+
+/// What all replicas have learned is not remembered, but for its ballots.
+#[test]
+fn proposals_are_forgotten_when_all_have_learned_them() {
+    let mut nodes = Nodes::new(3, &[1, 1, 1]);
+    nodes.run(0, async {
+        for pk in 0..5 {
+            assert_eq!(change_if(pk, None, 1, LEVELS).await, Ok(Changed::Applied));
+        }
+    });
+    nodes.world.run_for(SECOND);
+    for node in 0..nodes.count() {
+        nodes.run(node, async {
+            assert_eq!(proposals().await, (5, 0));
+        });
+    }
+    nodes.crash(2);
+    nodes.run(0, async {
+        for pk in 0..3 {
+            assert_eq!(change_if(pk, Some(1), 2, LEVELS).await, Ok(Changed::Applied));
+        }
+    });
+    nodes.world.run_for(SECOND);
+    nodes.run(1, async {
+        assert_eq!(proposals().await, (5, 3), "one has not learned them");
+    });
+    nodes.start(2);
+    nodes.run(2, async {
+        // Its own promises are gone from no disk, and its next rounds learn what it has missed.
+        assert_eq!(proposals().await, (5, 0));
+        for pk in 0..5 {
+            let found = if pk < 3 { 2 } else { 1 };
+            assert_eq!(get(pk, SERIAL).await, Ok(Some(found)));
+        }
+    });
+}
+
+/// How many rows of rounds this node has, and how many of them have a proposal that changes
+/// something: what only ends a read has no rows.
+async fn proposals() -> (usize, usize) {
+    let table = entry("system", "paxos");
+    let column = |name| (table.schema.column(name).expect("a column").id, ColumnForm::Value);
+    let ints = rows::read_of(&entry("ks", "t"), rows::whole_ring(), 100);
+    let columns = vec![column("promise"), column("proposal")];
+    let command = ReadCommand { table: table.schema.id, columns, ..ints };
+    let options = ReadOptions::new(Consistency::One, SECOND);
+    let page = coordinator().read(&table, model::Token::MIN, &command, &options).await;
+    let page = page.expect("rows");
+    let view = PageView::parse(&page.bytes, command.layout()).expect("a page");
+    let rows = || view.partitions().flat_map(|partition| partition.rows().collect::<Vec<_>>());
+    let is_full = |value: &&[u8]| !FrozenView::parse(value).expect("a mutation").is_empty();
+    let values = rows().filter_map(|row| row.columns().nth(1).and_then(|column| column.value));
+    (rows().count(), values.filter(is_full).count())
+}
+
+#[test]
+fn rounds_need_a_majority() {
+    let mut nodes = Nodes::new(4, &[1, 1, 1]);
+    nodes.run(0, async {
+        assert_eq!(change_if(1, None, 1, LEVELS).await, Ok(Changed::Applied));
+    });
+    nodes.crash(1);
+    nodes.run(0, async {
+        assert_eq!(change_if(1, Some(1), 2, LEVELS).await, Ok(Changed::Applied));
+        assert_eq!(get(1, SERIAL).await, Ok(Some(2)));
+    });
+    nodes.crash(2);
+    nodes.run(0, async {
+        let (consistency, required, alive) = (SERIAL, 2, 1);
+        let missing = WriteError::Unavailable { consistency, required, alive };
+        assert_eq!(change_if(1, Some(2), 3, LEVELS).await, Err(missing));
+        let missing = ReadError::Unavailable { consistency, required, alive };
+        assert_eq!(get(1, SERIAL).await, Err(missing));
+    });
+    nodes.start(1);
+    nodes.run(1, async {
+        assert_eq!(get(1, SERIAL).await, Ok(Some(2)));
+        let table = entry("ks", "t");
+        let command = rows::read_of(&table, rows::whole_ring(), 10);
+        let options = ReadOptions::new(SERIAL, SECOND);
+        let read = coordinator().read(&table, model::Token::MIN, &command, &options).await;
+        assert!(matches!(read, Err(ReadError::Refused(_))), "a range: {read:?}");
+        assert!(matches!(command.partitions, Partitions::Range { .. }));
+    });
+}
+
+/// Rounds of one data centre count its replicas alone, and tell all of them.
+#[test]
+fn a_data_center_goes_on_alone() {
+    let centers = [(1, 0), (2, 0), (1, 0), (1, 1), (1, 1), (2, 1)];
+    let mut nodes = Nodes::with(5, &centers, 6, None);
+    let local = (LOCAL_SERIAL, Consistency::LocalQuorum);
+    nodes.run(0, async move {
+        assert_eq!(change_if(1, None, 1, LEVELS).await, Ok(Changed::Applied));
+        assert_eq!(change_if(1, Some(1), 2, local).await, Ok(Changed::Applied));
+    });
+    nodes.world.run_for(SECOND);
+    nodes.run(5, async { assert_eq!(get(1, Consistency::LocalQuorum).await, Ok(Some(2))) });
+    (3..6).for_each(|node| nodes.crash(node));
+    nodes.run(0, async move {
+        assert_eq!(change_if(1, Some(2), 3, local).await, Ok(Changed::Applied));
+        assert_eq!(get(1, LOCAL_SERIAL).await, Ok(Some(3)));
+        let (consistency, required, alive) = (SERIAL, 4, 3);
+        let missing = WriteError::Unavailable { consistency, required, alive };
+        assert_eq!(change_if(1, Some(3), 4, LEVELS).await, Err(missing));
+    });
+}
+
+/// Many clients of all nodes add to one row: each addition that was acknowledged is there once.
+#[test]
+fn contended_additions_are_all_there() {
+    let mut nodes = Nodes::new(6, &[2, 1, 2]);
+    let (sum, unknown, ended) =
+        (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let mut scopes = Vec::new();
+    for node in 0..nodes.count() {
+        let (sum, unknown, ended) = (sum.clone(), unknown.clone(), ended.clone());
+        let scope = nodes.run(node, async move {
+            let scope = Scope::new();
+            for _ in 0..4 {
+                let (sum, unknown, ended) = (sum.clone(), unknown.clone(), ended.clone());
+                drop(scope.spawn(async move {
+                    for _ in 0..10 {
+                        let added =
+                            change_by(1, LEVELS, |found| Some(found.unwrap_or(0) + 1)).await;
+                        match added {
+                            Ok(changed) => {
+                                assert_eq!(changed, Changed::Applied);
+                                sum.set(sum.get() + 1);
+                            }
+                            Err(WriteError::Timeout { .. }) => unknown.set(unknown.get() + 1),
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    ended.set(ended.get() + 1);
+                }));
+            }
+            scope
+        });
+        scopes.push(scope);
+    }
+    for _ in 0..600 {
+        nodes.world.run_for(SECOND);
+        if ended.get() == 12 {
+            break;
+        }
+    }
+    assert_eq!(ended.get(), 12, "{} additions", sum.get());
+    let (sum, unknown) = (sum.get(), unknown.get());
+    nodes.run(1, async move {
+        let found = get(1, SERIAL).await.expect("a read").unwrap_or(0);
+        assert!((sum..=sum + unknown).contains(&found), "{found} after {sum} and {unknown}");
+    });
+    drop(scopes);
+}

@@ -1,0 +1,269 @@
+//! Clients on all nodes that change registers on conditions and read them at SERIAL, while nodes
+//! crash, are cut off in both directions or in one, are slow, lose their connections, and have wall
+//! clocks that are minutes apart and step back.
+//!
+//! Invariants
+//!  - *linearizable*: the history of each register is one of a register that one machine has, in
+//!    which what ended in a timeout happened once or never (`testkit::linear`).
+//!  - *heals*: when faults end, all nodes serve.
+//!
+//! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
+
+use super::world::*;
+use replication::coordinator::nodes::Planted;
+use replication::{Consistency, WriteError};
+use runtime::task::Scope;
+use runtime::time::sleep;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::Prng;
+use testkit::linear::{Kind, Operation, is_linearizable};
+
+const SERIAL: Consistency = Consistency::Serial;
+const KEYS: usize = 2;
+
+#[derive(Default)]
+struct Model {
+    next: Cell<i32>,
+    clock: Cell<u64>,
+    quiet: Cell<bool>,
+    ended: Cell<u64>,
+    unknown: Cell<u64>,
+    histories: RefCell<[Vec<Operation>; KEYS]>,
+    violations: RefCell<Vec<String>>,
+}
+
+impl Model {
+    /// The next moment: whatever happens in a world happens one after the other.
+    fn moment(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// Notes an operation that has begun; it has not ended.
+    fn begin(&self, key: usize, kind: Kind) -> usize {
+        let began = self.moment();
+        let mut histories = self.histories.borrow_mut();
+        histories[key].push(Operation { kind, began, ended: None });
+        histories[key].len() - 1
+    }
+
+    fn end(&self, key: usize, at: usize, kind: Kind) {
+        let ended = Some(self.moment());
+        let operation = &mut self.histories.borrow_mut()[key][at];
+        *operation = Operation { kind, ended, ..*operation };
+        self.ended.set(self.ended.get() + 1);
+    }
+
+    /// It did nothing.
+    fn forget(&self, key: usize, at: usize) {
+        let operation = &mut self.histories.borrow_mut()[key][at];
+        *operation = Operation { kind: Kind::Read(0), ended: None, ..*operation };
+    }
+}
+
+struct Clients {
+    _scope: Scope,
+}
+
+fn below(bound: u64) -> u64 {
+    runtime::random_u64() % bound
+}
+
+fn value(found: Option<i32>) -> u64 {
+    found.map_or(0, |value| value as u64)
+}
+
+async fn change(model: &Model, key: usize, seen: &mut Option<i32>, commit: Consistency) {
+    let to = model.next.get() + 1;
+    model.next.set(to);
+    let (from, to_value) = (value(*seen), to as u64);
+    let kind = |took_effect| Kind::Change { from, to: to_value, took_effect };
+    let at = model.begin(key, kind(None));
+    match change_if(key as i32, *seen, to, (SERIAL, commit)).await {
+        Ok(Changed::Applied) => {
+            model.end(key, at, kind(Some(true)));
+            *seen = Some(to);
+        }
+        Ok(Changed::Found(found)) => {
+            assert_ne!(found, *seen, "a condition that holds");
+            model.end(key, at, Kind::Read(value(found)));
+            *seen = found;
+        }
+        Err(WriteError::Timeout { .. } | WriteError::Failure { .. }) => {
+            model.unknown.set(model.unknown.get() + 1);
+        }
+        Err(_) => model.forget(key, at),
+    }
+}
+
+async fn client(model: Rc<Model>) {
+    let mut seen = [None; KEYS];
+    while !model.quiet.get() {
+        let key = below(KEYS as u64) as usize;
+        match below(3) {
+            0 => {
+                let at = model.begin(key, Kind::Read(0));
+                if let Ok(found) = get(key as i32, SERIAL).await {
+                    model.end(key, at, Kind::Read(value(found)));
+                    seen[key] = found;
+                }
+            }
+            level => {
+                let commit = match level {
+                    1 => Consistency::Quorum,
+                    _ => Consistency::One,
+                };
+                change(&model, key, &mut seen[key], commit).await;
+            }
+        }
+        sleep(Duration::from_micros(below(60_000))).await;
+    }
+}
+
+struct Schedule {
+    nodes: Nodes,
+    model: Rc<Model>,
+    prng: Prng,
+}
+
+impl Schedule {
+    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
+        let mut prng = Prng::from_seed(seed);
+        let count = prng.between(3, 4);
+        let shards: Vec<_> = (0..count).map(|_| (prng.between(1, 2) as u16, 0)).collect();
+        let nodes = Nodes::with(seed, &shards, 3, planted);
+        let mut schedule = Schedule { nodes, model: Rc::default(), prng };
+        (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
+        schedule
+    }
+
+    fn node(&mut self) -> usize {
+        self.prng.below(self.nodes.count() as u64) as usize
+    }
+
+    fn start_clients(&mut self, node: usize) {
+        let model = self.model.clone();
+        self.nodes.run(node, async move {
+            let scope = Scope::new();
+            drop(scope.spawn(client(model)));
+            runtime::local::set(Rc::new(Clients { _scope: scope }));
+        });
+    }
+
+    fn run_for(&mut self, millis: u64) {
+        let millis = 1 + self.prng.below(millis);
+        self.nodes.world.run_for(Duration::from_millis(millis));
+    }
+
+    fn suffer(&mut self) {
+        let (node, other) = (self.node(), self.node());
+        match self.prng.below(8) {
+            0 | 1 => {
+                self.nodes.crash(node);
+                self.run_for(400);
+                self.nodes.start(node);
+                self.start_clients(node);
+            }
+            2 => {
+                self.nodes.set_cut(node, true);
+                self.run_for(1500);
+                self.nodes.set_cut(node, false);
+            }
+            3 if node != other => {
+                self.nodes.set_cut_from(node, other, true);
+                self.run_for(1500);
+                self.nodes.set_cut_from(node, other, false);
+            }
+            4 if node != other => self.nodes.reset(node, other),
+            5 => {
+                let minutes = self.prng.between(0, 6) as i64 - 3;
+                self.nodes.skew(node, minutes * 60_000_000);
+            }
+            _ if node != other => {
+                let delay = Duration::from_millis(self.prng.below(400));
+                self.nodes.set_delay(node, other, delay);
+                self.run_for(600);
+                self.nodes.set_delay(node, other, Duration::ZERO);
+            }
+            _ => {}
+        }
+        self.run_for(200);
+    }
+
+    fn run(mut self, steps: u32) -> Vec<String> {
+        for _ in 0..steps {
+            self.suffer();
+        }
+        self.model.quiet.set(true);
+        self.nodes.world.run_for(5 * SECOND);
+        for node in 0..self.nodes.count() {
+            let model = self.model.clone();
+            self.nodes.run(node, async move {
+                for key in 0..KEYS {
+                    let at = model.begin(key, Kind::Read(0));
+                    match get(key as i32, SERIAL).await {
+                        Ok(found) => model.end(key, at, Kind::Read(value(found))),
+                        Err(error) => {
+                            model.violations.borrow_mut().push(format!("heals: {error}"));
+                        }
+                    }
+                }
+            });
+        }
+        let mut violations = self.model.violations.take();
+        for history in self.model.histories.borrow().iter() {
+            if !is_linearizable(history) {
+                violations.push(format!("not linearizable: {history:#?}"));
+            }
+        }
+        if violations.is_empty() {
+            let ended = self.model.ended.get();
+            assert!(20 < ended, "{ended} operations ended, {} unknown", self.model.unknown.get());
+        }
+        violations
+    }
+}
+
+fn rounds(otherwise: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match (number("NEREID_SIM_SEED"), number("NEREID_SIM_ROUNDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, rounds) => 0..rounds.unwrap_or(otherwise),
+    }
+}
+
+#[test]
+fn whatever_happens_conditional_writes_are_linearizable() {
+    for seed in rounds(4) {
+        let violations = Schedule::new(seed, None).run(10);
+        assert!(violations.is_empty(), "seed {seed}: {}", violations.join("\n"));
+    }
+}
+
+/// A mistake that is planted is caught within so many schedules.
+fn is_caught(planted: Planted) {
+    for seed in 0..200 {
+        if !Schedule::new(seed, Some(planted)).run(10).is_empty() {
+            println!("{planted:?} is caught by schedule {seed}");
+            return;
+        }
+    }
+    panic!("{planted:?} is not caught");
+}
+
+#[test]
+fn promises_that_are_forgotten_are_caught() {
+    is_caught(Planted::ForgetsPromises);
+}
+
+#[test]
+fn replicas_that_accept_anything_are_caught() {
+    is_caught(Planted::AcceptsAnything);
+}
+
+#[test]
+fn rounds_that_are_left_unfinished_are_caught() {
+    is_caught(Planted::LeavesUnfinished);
+}
