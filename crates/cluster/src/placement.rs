@@ -35,6 +35,8 @@ pub struct Replica {
     pub dc: u16,
     /// The shard that has it.
     pub shard: u16,
+    /// Its place in the order of the ring or of the tablet, which all nodes see alike.
+    pub rank: u16,
 }
 
 /// Who has a token.
@@ -255,11 +257,11 @@ impl Placement {
         self.seats.binary_search_by_key(&host_id, |seat| seat.host_id).ok()
     }
 
-    fn replica(&self, seat: usize, shard: u16) -> Replica {
+    fn replica(&self, seat: usize, shard: u16, rank: u16) -> Replica {
         let Seat { host_id, dc, distance, shards } = self.seats[seat];
         debug_assert!(shard < shards, "present: shard {shard} of {shards} of node {host_id}");
         let (is_here, is_local_dc) = (distance == 0, Some(dc) == self.local_dc);
-        Replica { host_id, is_here, is_local_dc, dc, shard }
+        Replica { host_id, is_here, is_local_dc, dc, shard, rank }
     }
 }
 
@@ -270,8 +272,8 @@ type Lists = HashMap<(u32, u32), Rc<[Replica]>>;
 struct Spread {
     replication: Replication,
     owners: Owners,
-    /// Of each set of owners: seats, nearest first.
-    seats: Vec<Box<[u16]>>,
+    /// Of each set of owners: seats and their ranks, nearest first.
+    seats: Vec<Box<[(u16, u16)]>>,
     /// Where the nodes change: the last token, and a set that has what is up to it.
     stretches: Vec<(Token, u32)>,
     lists: RefCell<Lists>,
@@ -286,14 +288,15 @@ impl Spread {
             seat.expect("present: a member of the ring") as u16
         };
         let nearest_first = |set: &[u16]| {
-            let mut seats: Box<[u16]> = set.iter().map(seat).collect();
-            seats.sort_by_key(|seat| placement.seats[usize::from(*seat)].distance);
+            let mut seats: Box<[(u16, u16)]> = set.iter().map(seat).zip(0..).collect();
+            seats.sort_by_key(|(seat, _)| placement.seats[usize::from(*seat)].distance);
             seats
         };
-        let seats: Vec<Box<[u16]>> = owners.sets().iter().map(|set| nearest_first(set)).collect();
+        let seats: Vec<Box<[(u16, u16)]>> =
+            owners.sets().iter().map(|set| nearest_first(set)).collect();
         let mut stretches: Vec<(Token, u32)> = Vec::new();
         let sorted = |set: u32| {
-            let mut seats = seats[set as usize].clone();
+            let mut seats: Vec<u16> = seats[set as usize].iter().map(|(seat, _)| *seat).collect();
             seats.sort_unstable();
             seats
         };
@@ -315,13 +318,13 @@ impl Spread {
     /// The replicas of a token that a set has.
     fn list(&self, placement: &Placement, set: usize, token: Token) -> Rc<[Replica]> {
         let seats = &self.seats[set];
-        let shard = |seat: &u16| {
-            let shards = placement.seats[usize::from(*seat)].shards;
+        let shard = |seat: u16| {
+            let shards = placement.seats[usize::from(seat)].shards;
             (shards, Sharder::of_node(shards).shard_of(token))
         };
         // Shards grow with the place of the token in its section of the ring, on every node; so
         // their sum tells one combination of them from all others.
-        let sum = seats.iter().map(|seat| u32::from(shard(seat).1)).sum();
+        let sum = seats.iter().map(|(seat, _)| u32::from(shard(*seat).1)).sum();
         let mut lists = self.lists.borrow_mut();
         if let Some(list) = lists.get(&(set as u32, sum)) {
             return list.clone();
@@ -329,7 +332,9 @@ impl Spread {
         if LISTS_MAX <= lists.len() {
             lists.clear();
         }
-        let replica = |seat: &u16| placement.replica(usize::from(*seat), shard(seat).1);
+        let replica = |(seat, rank): &(u16, u16)| {
+            placement.replica(usize::from(*seat), shard(*seat).1, *rank)
+        };
         let list: Rc<[Replica]> = seats.iter().map(replica).collect();
         debug_assert!(list.len() == seats.len(), "present: {} replicas", list.len());
         debug_assert!(lists.len() < LISTS_MAX, "bounded: {} lists", lists.len());
@@ -363,17 +368,17 @@ impl Tablets {
     }
 
     fn make(&self, placement: &Placement, tablet: usize) -> Rc<[Replica]> {
-        let replica = |(host_id, shard): &(Uuid, u16)| {
+        let replica = |(rank, (host_id, shard)): (usize, &(Uuid, u16))| {
             let seat = placement.seat_of(*host_id)?;
             let Seat { host_id, shards, .. } = placement.seats[seat];
             let shard = match self.dealt_anew.contains(&host_id) {
                 true => Here { host_id, shards }.dealt(tablet),
                 false => *shard,
             };
-            Some((placement.seats[seat].distance, placement.replica(seat, shard)))
+            Some((placement.seats[seat].distance, placement.replica(seat, shard, rank as u16)))
         };
         let mut found: Vec<(u8, Replica)> =
-            self.replicas.of(tablet).iter().filter_map(replica).collect();
+            self.replicas.of(tablet).iter().enumerate().filter_map(replica).collect();
         found.sort_by_key(|(distance, _)| *distance);
         let first = found.iter().position(|(_, replica)| replica.is_here);
         debug_assert!(first.is_none_or(|first| first == 0), "nearest-first: this node is later");

@@ -58,6 +58,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         let cluster = runtime::local::get::<cluster::Cluster>();
         cluster.secure(config.access).await?;
         Processor::start(config.processor).await;
+        query::execute_for_others().await;
         audit::start(config.audit).await?;
         let provide = || async {
             limits::provide();

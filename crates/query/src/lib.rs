@@ -48,6 +48,7 @@ pub use cache::CacheStats;
 pub use config::Config;
 pub use error::CqlError;
 pub use execution::{Answer, BatchEntry, BatchStatement};
+pub use modify::execute_for_others;
 pub use options::Options;
 pub use parameters::Parameters;
 pub use plan::metadata::{BindMetadata, Column, ColumnSpec, ResultMetadata};

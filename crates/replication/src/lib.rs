@@ -39,10 +39,12 @@ pub mod stretch;
 mod virtual_read;
 pub mod wire;
 
+pub use coordinator::nodes::Executor;
 pub use coordinator::owner::{Owner, Proposed, Round};
 pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
+pub use reader::LocalFuture;
 pub use serve::serve;
 pub use storage::{AHEAD_MAX, Exceeded};

@@ -71,6 +71,15 @@ fn serve_rounds(verbs: &mut Verbs) {
     verbs.on_request(verb::PAXOS_PRUNE, |request| async move {
         reply(prune(&request.take_payload()).await.map(|()| Payload::empty()))
     });
+    verbs.on_request(verb::PAXOS_LEAD, |request| async move {
+        reply(lead(&request).await.map(Payload::from))
+    });
+    verbs.on_request(verb::PAXOS_READ, |request| async move {
+        reply(read_round(&request).await.map(|page| {
+            let head = answer::page_head(&page);
+            Payload::with_body(head, page.bytes)
+        }))
+    });
 }
 
 fn reply(answer: Result<Payload, Refusal>) -> messaging::Reply {
@@ -166,8 +175,7 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
     if !table.schema.is_counter() {
         return Err(damaged(Damaged::new("an increment of a table without counters", 0)));
     }
-    let until = request.deadline.unwrap_or_else(|| Instant::now() + TIME_MAX);
-    let timeout = nodes::left(until);
+    let timeout = nodes::left(until(request));
     let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter };
     coordinator.lead_here(&table, token, mutation, &options).await
 }
@@ -206,11 +214,39 @@ async fn prune(bytes: &[u8]) -> Result<(), Refusal> {
     pruned.map_err(|error| refused(Cause::Write(error)))
 }
 
+fn until(request: &Request) -> Instant {
+    request.deadline.unwrap_or_else(|| Instant::now() + TIME_MAX)
+}
+
+/// Leads a conditional write that another node has sent.
+async fn lead(request: &Request) -> Result<Vec<u8>, Refusal> {
+    let coordinator = coordinator()?;
+    let (level, place, change) =
+        wire::paxos::decode_lead(&request.take_payload()).map_err(damaged)?;
+    if !coordinator.has_executor() {
+        return Err(Refusal::new(RefusalKind::Unreached, "the node starts or stops"));
+    }
+    let table = table(&coordinator, place.table)?;
+    let options = nodes::options_of(level, until(request));
+    let led = coordinator.lead_round(&table, &place.key, &options, change).await;
+    led.map_err(nodes::refusal_of)
+}
+
+/// Leads a serial read that another node has sent.
+async fn read_round(request: &Request) -> Result<Page, Refusal> {
+    let coordinator = coordinator()?;
+    let (level, command) = wire::paxos::decode_read(&request.take_payload()).map_err(damaged)?;
+    let table = table(&coordinator, command.table)?;
+    range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
+    let options = nodes::options_of(level, until(request));
+    let page = coordinator.read_round(&table, &command, &options).await;
+    page.map_err(nodes::refusal_of_read)
+}
+
 async fn truncate(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
     table(&coordinator, id)?;
-    let until = request.deadline.unwrap_or_else(|| Instant::now() + TIME_MAX);
-    let truncated = coordinator.truncate_alone(id, nodes::left(until)).await;
+    let truncated = coordinator.truncate_alone(id, nodes::left(until(request))).await;
     truncated.map_err(nodes::refusal_of)
 }

@@ -37,6 +37,8 @@ pub mod verb {
     pub const PAXOS_ACCEPT: Verb = Verb::new(114, "PAXOS_ACCEPT");
     pub const PAXOS_LEARN: Verb = Verb::new(115, "PAXOS_LEARN");
     pub const PAXOS_PRUNE: Verb = Verb::new(116, "PAXOS_PRUNE");
+    pub const PAXOS_LEAD: Verb = Verb::new(117, "PAXOS_LEAD");
+    pub const PAXOS_READ: Verb = Verb::new(118, "PAXOS_READ");
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
 }
 

@@ -5,7 +5,7 @@
 //! write such columns: static ones, or those of rows. A batch that is applied, and one whose
 //! conditions are about nothing that exists, answers `[applied]` alone.
 
-use super::owner::Shown;
+use super::work::Shown;
 use crate::session::BatchForm;
 use model::{Column, ColumnKind};
 use plan::metadata::ResultMetadata;

@@ -3,7 +3,8 @@
 use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
 use super::guardrails::{check_level, check_sizes, tell_exceeded};
-use super::owner::{OwnedStatement, Shown, on_owner};
+use super::owner::on_owner;
+use super::work::{OwnedStatement, Shown};
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Response;

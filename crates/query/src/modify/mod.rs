@@ -1,8 +1,9 @@
 //! `INSERT`, `UPDATE`, `DELETE`, executed as mutations.
 //!
 //! From the ground up: [`build`] (mutations), [`guardrails`] (what options allow), [`computed`]
-//! (options of the node as tables), [`present`] and [`owner`] (writes that depend on what is
-//! there), [`cassandra`] (Cassandra's form of what they answer), [`execute`].
+//! (options of the node as tables), [`present`], [`work`], [`sent`] and [`owner`] (writes that depend
+//! on what is there: what they find, what they do, how they travel, where they are executed),
+//! [`cassandra`] (Cassandra's form of what they answer), [`execute`].
 
 mod build;
 mod cassandra;
@@ -11,10 +12,14 @@ mod execute;
 mod guardrails;
 mod owner;
 mod present;
+mod sent;
+mod work;
 
 pub(crate) use build::{Existing, Write, add_to, partition_keys};
 pub(crate) use cassandra::{metadata_of_existing, shown_of_existing};
 pub(crate) use computed::refused;
 pub(crate) use execute::{check_consistency, default_timestamp, execute};
 pub(crate) use guardrails::{check_level, check_sizes, tell_exceeded};
-pub(crate) use owner::{OwnedStatement, Shown, existing, on_owner};
+pub use owner::execute_for_others;
+pub(crate) use owner::{existing, on_owner};
+pub(crate) use work::{OwnedStatement, Shown};

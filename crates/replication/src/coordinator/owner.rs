@@ -145,6 +145,11 @@ impl Owner {
         &self.table.schema
     }
 
+    /// The key of the partition.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     /// Begins a round, at `now_micros`: the partition is then as the rounds before have left it.
     pub async fn begin(&self, now_micros: i64) -> Result<Round, WriteError> {
         let ballot = match &self.at {

@@ -5,6 +5,8 @@
 //! PAXOS_ACCEPT   ballot mutation                  -> refused | accepted
 //! PAXOS_LEARN    ballot mutation                  -> nothing
 //! PAXOS_PRUNE    ballot table:16 key to the end   -> nothing
+//! PAXOS_LEAD     consistency:be16 table:16 key (length:be32) request to the end -> result
+//! PAXOS_READ     consistency:be16 command         -> page
 //!
 //! refused  := 0 ballot
 //! accepted := 1
@@ -12,10 +14,12 @@
 //! ballot   := a timeuuid of whole microseconds
 //! ```
 
-use super::{end, flag};
+use super::{command, end, flag};
+use crate::Consistency;
 use crate::paxos::promises::Promise;
 use crate::paxos::{Ballot, Place};
 use model::TableId;
+use mutation::page::{Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use stdx::{Cursor, Damaged, Put};
 
@@ -60,6 +64,60 @@ fn proposal(cursor: &mut Cursor<'_>) -> Result<(Place, FrozenMutation), Damaged>
     let view = FrozenView::parse(bytes).map_err(|damaged| damaged.from_base(at))?;
     let place = Place { table: view.table(), key: view.key().to_vec() };
     Ok((place, FrozenMutation(bytes.into())))
+}
+
+/// A conditional write for whoever leads its rounds: `request` is what its executor understands.
+pub(crate) fn encode_lead(
+    level: Consistency,
+    table: TableId,
+    key: &[u8],
+    request: &[u8],
+) -> Vec<u8> {
+    debug_assert!(level.is_serial(), "one-form: a round at {level:?}");
+    let mut out = Vec::with_capacity(32 + key.len() + request.len());
+    out.put_u16(level.to_wire());
+    out.put(table.as_bytes());
+    out.put_u32_bytes(key);
+    out.put(request);
+    out
+}
+
+/// See [`encode_lead`].
+pub(crate) fn decode_lead(bytes: &[u8]) -> Result<(Consistency, Place, Vec<u8>), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let level = level(&mut cursor)?;
+    let table = TableId::from_bytes(cursor.array("table of a round")?);
+    let key = cursor.u32_bytes("key of a round")?.to_vec();
+    match key.len() <= KEY_BYTES_MAX {
+        true => Ok((level, Place { table, key }, cursor.rest().to_vec())),
+        false => Err(cursor.damaged("key of a round is too long")),
+    }
+}
+
+/// A serial read for whoever leads its rounds.
+pub(crate) fn encode_read(level: Consistency, command: &ReadCommand) -> Vec<u8> {
+    debug_assert!(level.is_serial(), "one-form: a round at {level:?}");
+    let mut out = level.to_wire().to_be_bytes().to_vec();
+    out.put(&command::encode(command));
+    out
+}
+
+/// See [`encode_read`].
+pub(crate) fn decode_read(bytes: &[u8]) -> Result<(Consistency, ReadCommand), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let level = level(&mut cursor)?;
+    let at = cursor.offset() as u64;
+    let command = command::decode(cursor.rest()).map_err(|damaged| damaged.from_base(at))?;
+    match &command.partitions {
+        Partitions::Key(_) => Ok((level, command)),
+        Partitions::Range { .. } => Err(cursor.damaged("a round about several partitions")),
+    }
+}
+
+fn level(cursor: &mut Cursor<'_>) -> Result<Consistency, Damaged> {
+    let level = Consistency::from_wire(cursor.u16("level of a round")?);
+    let serial = level.filter(|level| level.is_serial());
+    serial.ok_or_else(|| cursor.damaged("level of a round"))
 }
 
 /// The answer to a proposal.

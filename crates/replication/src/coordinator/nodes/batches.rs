@@ -50,7 +50,7 @@ impl Parts {
             };
             let same = |part: &Part| {
                 Rc::ptr_eq(&part.copies, &table.replication)
-                    && (Rc::ptr_eq(&part.replicas, &replicas) || part.replicas == replicas)
+                    && (Rc::ptr_eq(&part.replicas, &replicas) || is_same(&part.replicas, &replicas))
             };
             match parts.spread.iter_mut().find(|part| same(part)) {
                 Some(part) => part.mutations.push(mutation),
@@ -104,6 +104,12 @@ impl Parts {
         let (here, spread) = runtime::task::join(here, spread).await;
         spread.into_iter().fold(here, |all, one| all.and(one))
     }
+}
+
+/// Whether the same shards of the same nodes have what is in two places, whatever their order there.
+fn is_same(a: &[Replica], b: &[Replica]) -> bool {
+    let place = |replica: &Replica| (replica.host_id, replica.shard);
+    a.iter().map(place).eq(b.iter().map(place))
 }
 
 /// Whether a part of a batch is on several nodes.

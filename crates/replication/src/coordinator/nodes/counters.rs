@@ -12,7 +12,7 @@ use super::peers::{Told, call, left};
 use super::write::{Spread, unavailable};
 use super::{Coordinator, refuse_write, target};
 use crate::coordinator::lead_counter;
-use crate::error::{WriteError, write_failed};
+use crate::error::{ReadError, WriteError, write_failed};
 use crate::options::{WriteKind, WriteOptions};
 use crate::placement::Replica;
 use crate::plan::nodes::{Unavailable, plan_write};
@@ -48,7 +48,7 @@ impl Coordinator {
             return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
         };
         if leader.is_here {
-            return self.lead(table, token, replicas.clone(), mutation, options).await;
+            return self.lead_increment(table, token, replicas.clone(), mutation, options).await;
         }
         let payload = Payload::from(wire::encode_increment(options.consistency, &mutation));
         let led = call(target(leader), verb::COUNTER_MUTATION, payload, left(until)).await;
@@ -70,12 +70,12 @@ impl Coordinator {
         let Some(replicas) = replicas.filter(|all| all.iter().any(|one| one.is_here)) else {
             return Err(Refusal::new(RefusalKind::Failed, "the leader is no replica any more"));
         };
-        let led = self.lead(table, token, replicas, mutation, options).await;
+        let led = self.lead_increment(table, token, replicas, mutation, options).await;
         led.map_err(refusal_of)
     }
 
     /// Leads an increment: this node is a replica.
-    async fn lead(
+    async fn lead_increment(
         &self,
         table: &TableEntry,
         token: Token,
@@ -106,11 +106,12 @@ impl Coordinator {
 }
 
 /// What a leader's refusal means for the client.
-fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError {
+pub(super) fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError {
     let WriteOptions { consistency, kind, .. } = *options;
     let Refusal { kind: why, received, required, failures, text } = refusal;
     let (required, failures) = (required.max(1), failures.max(1));
-    debug_assert!(kind == WriteKind::Counter, "led-once: {kind:?} has no leader");
+    let is_led = matches!(kind, WriteKind::Counter | WriteKind::Cas);
+    debug_assert!(is_led, "led-once: {kind:?} has no leader");
     match why {
         RefusalKind::Unavailable => {
             WriteError::Unavailable { consistency, required, alive: received.min(required - 1) }
@@ -142,5 +143,24 @@ pub(crate) fn refusal_of(error: WriteError) -> Refusal {
         WriteError::Refused(_) => (RefusalKind::Refused, [0; 3]),
     };
     debug_assert!(failures <= required.max(failures), "led-once: {failures} failures");
+    Refusal { kind, received, required, failures, text }
+}
+
+/// The same of a read.
+pub(crate) fn refusal_of_read(error: ReadError) -> Refusal {
+    let text = error.to_string();
+    let (kind, [received, required, failures]) = match error {
+        ReadError::Unavailable { required, alive, .. } => {
+            (RefusalKind::Unavailable, [alive, required, 0])
+        }
+        ReadError::Timeout { received, required, .. } => {
+            (RefusalKind::TimedOut, [received, required, 0])
+        }
+        ReadError::Failure { received, required, failures, .. } => {
+            (RefusalKind::Failed, [received, required, failures])
+        }
+        ReadError::Overloaded(_) => (RefusalKind::Overloaded, [0; 3]),
+        ReadError::Refused(_) => (RefusalKind::Refused, [0; 3]),
+    };
     Refusal { kind, received, required, failures, text }
 }

@@ -14,11 +14,12 @@
 //!
 //! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
 //! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
-//! `batches`, `counters`, `truncate`.
+//! `lead` (who leads them), `batches`, `counters`, `truncate`.
 
 mod batches;
 mod counters;
 mod gather;
+mod lead;
 mod peers;
 mod read;
 mod repair;
@@ -28,7 +29,9 @@ mod truncate;
 mod write;
 
 pub(crate) use batches::{Parts, is_spread, retry};
-pub(crate) use counters::refusal_of;
+pub(crate) use counters::{refusal_of, refusal_of_read};
+pub use lead::Executor;
+pub(crate) use lead::options_of;
 pub(crate) use peers::{Cause, left, refused};
 pub(crate) use rounds::Rounds;
 pub use write::Background;
@@ -41,7 +44,7 @@ use crate::plan::nodes::{Candidate, Factors};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// What a coordinator keeps for reads and writes on several nodes.
@@ -52,6 +55,8 @@ pub(crate) struct Nodes {
     background: Background,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,
+    /// Of conditional writes that other nodes send.
+    executor: RefCell<Option<Rc<dyn Executor>>>,
 }
 
 /// Mistakes that tests plant, to see them caught.
@@ -124,7 +129,7 @@ impl Coordinator {
 
     /// Whether a table has its replicas on several nodes.
     #[inline]
-    pub(crate) fn is_spread(&self, table: &TableEntry) -> bool {
+    pub fn is_spread(&self, table: &TableEntry) -> bool {
         self.replicas(table, Token(0)).is_some()
     }
 

@@ -4,9 +4,7 @@
 
 use super::gather::{Copies, Progress, Reading, Retry};
 use super::peers::{Answer, Asked, Question};
-use super::rounds::of_read;
 use super::{Coordinator, Planted, refuse_read};
-use crate::coordinator::owner::{Owner, Proposed};
 use crate::coordinator::{unwanted, work_of};
 use crate::digest::{self, Digest};
 use crate::error::{ReadError, read_failed};
@@ -16,7 +14,6 @@ use crate::plan::nodes::{ReadPlan, Unavailable, plan_read};
 use crate::wire;
 use cluster::TableEntry;
 use cluster::traffic::Failure;
-use model::Token;
 use mutation::page::{Page, Partitions, ReadCommand, RowShape};
 use runtime::time::{Instant, Mark, timeout};
 use std::rc::Rc;
@@ -48,7 +45,9 @@ impl Coordinator {
                 return Err(read_failed(unwanted(), level, progress.required.get()));
             }
             if level.is_serial() {
-                return self.read_serial(table, command, options).await;
+                let kind = WriteKind::Cas;
+                let round = WriteOptions { consistency: level, timeout: options.timeout, kind };
+                return self.read_serial(table, command, &round).await;
             }
             match &command.partitions {
                 Partitions::Key(_) => self.read_stretch(&reading, replicas, command).await,
@@ -73,37 +72,6 @@ impl Coordinator {
             self.traffic.fail(work, failure);
         }
         read
-    }
-
-    /// A page of a partition as it is between two conditional writes.
-    async fn read_serial(
-        &self,
-        table: &TableEntry,
-        command: &ReadCommand,
-        options: &ReadOptions<'_>,
-    ) -> Result<Page, ReadError> {
-        let (consistency, kind) = (options.consistency, WriteKind::Cas);
-        let Partitions::Key(key) = &command.partitions else {
-            let level = consistency.name();
-            let text =
-                format!("{level} consistency may only be requested for one partition at a time");
-            return Err(ReadError::Refused(text));
-        };
-        let round = WriteOptions { consistency, timeout: options.timeout, kind };
-        let command = command.clone();
-        let read = move |owner: Owner| async move {
-            loop {
-                let now = runtime::time::wall_micros();
-                let began = owner.begin(now).await.map_err(of_read)?;
-                let page = owner.read(&command).await?;
-                match owner.finish(began).await.map_err(of_read)? {
-                    Proposed::Chosen => return Ok(page),
-                    Proposed::Superseded => {}
-                }
-            }
-        };
-        let held = self.hold(table, Token::of(key), key, &round, read).await;
-        self.answer(table, &round, held).map_err(of_read)?
     }
 
     /// A page of what has one set of replicas.

@@ -1,6 +1,6 @@
 //! Clients on all nodes that change registers on conditions and read them at SERIAL, while nodes
 //! crash, are cut off in both directions or in one, are slow, lose their connections, and have wall
-//! clocks that are minutes apart and step back.
+//! clocks that are minutes apart and step back. Often each replica thinks that it is the one to lead.
 //!
 //! Invariants
 //!  - *linearizable*: the history of each register is one of a register that one machine has, in
@@ -16,6 +16,7 @@ use runtime::task::Scope;
 use runtime::time::sleep;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stdx::Prng;
 use testkit::linear::{Kind, Operation, is_linearizable};
@@ -134,6 +135,8 @@ impl Schedule {
         let count = prng.between(3, 4);
         let shards: Vec<_> = (0..count).map(|_| (prng.between(1, 2) as u16, 0)).collect();
         let nodes = Nodes::with(seed, &shards, 3, planted);
+        // Who leads is a matter of speed, and not of what may be chosen.
+        nodes.known.all_lead.store(prng.below(3) < 2, Ordering::Relaxed);
         let mut schedule = Schedule { nodes, model: Rc::default(), prng };
         (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
         schedule

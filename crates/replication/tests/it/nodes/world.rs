@@ -6,10 +6,11 @@ use messaging::{HostId, Messaging, Plain, Verbs};
 use model::{Keyspace, TableSchema, Token, Type, Uuid};
 use mutation::page::{PageView, Partitions, ReadCommand, Resume};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
+use reader::LocalFuture;
 use replication::coordinator::nodes::Planted;
 use replication::placement::{Places, Replica, Replicas};
-use replication::{Config, Consistency, Coordinator, Owner, Proposed, ReadError, ReadOptions};
-use replication::{WriteError, WriteKind, WriteOptions};
+use replication::{Config, Consistency, Coordinator, Executor, Owner, Proposed, ReadError};
+use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
 use runtime::sim::{NodeId, Options, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -34,6 +35,8 @@ pub(super) struct Known {
     addresses: Vec<SocketAddr>,
     /// Who is thought to be alive.
     pub(super) alive: Vec<AtomicBool>,
+    /// Whether each node sees itself, if it has a copy, as the first of those who have one.
+    pub(super) all_lead: AtomicBool,
     lives: AtomicU64,
 }
 
@@ -62,7 +65,9 @@ impl Ring {
         let copies = (self.known.copies as usize).min(count);
         let nodes = (first..first + copies).map(|node| node % count);
         let mut replicas: Vec<Replica> = nodes
-            .map(|node| Replica {
+            .zip(0..)
+            .map(|(node, rank)| Replica {
+                rank,
                 host_id: id_of(node),
                 is_here: node == self.me,
                 is_local_dc: self.known.centers[node] == self.known.centers[self.me],
@@ -72,6 +77,9 @@ impl Ring {
             })
             .collect();
         replicas.sort_by_key(|replica| (!replica.is_here, !replica.is_local_dc));
+        if self.known.all_lead.load(Ordering::Relaxed) {
+            replicas.iter_mut().zip(0..).for_each(|(replica, rank)| replica.rank = rank);
+        }
         replicas.into()
     }
 }
@@ -134,6 +142,7 @@ impl Nodes {
             shards: nodes.iter().map(|(shards, _)| *shards).collect(),
             addresses,
             alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+            all_lead: AtomicBool::new(false),
             lives: AtomicU64::new(1),
         });
         // Some tables have tablets, which each node deals to its shards.
@@ -242,6 +251,7 @@ async fn live(me: usize, known: Arc<Known>, planted: Option<Planted>, tablets: O
             }
             let coordinator = runtime::local::get::<Coordinator>();
             coordinator.join(Rc::new(Ring { known, me }));
+            coordinator.set_executor(Rc::new(Executes));
             if let Some(planted) = planted {
                 coordinator.plant(planted);
             }
@@ -331,43 +341,127 @@ pub(super) async fn change_if(
     pk: i32,
     from: Option<i32>,
     to: i32,
-    (serial, commit): (Consistency, Consistency),
+    levels: (Consistency, Consistency),
 ) -> Result<Changed, WriteError> {
-    change_by(pk, (serial, commit), move |found| (found == from).then_some(to)).await
+    conditional(pk, levels, Wish::Change { from, to }).await
 }
 
-/// Sets `v` of a row of `t` to what follows from its value, if anything does.
-pub(super) async fn change_by(
+/// Adds to `v` of a row of `t`.
+pub(super) async fn add(
+    pk: i32,
+    more: i32,
+    levels: (Consistency, Consistency),
+) -> Result<Changed, WriteError> {
+    conditional(pk, levels, Wish::Add(more)).await
+}
+
+/// A conditional write.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Change { from: Option<i32>, to: i32 },
+    Add(i32),
+}
+
+impl Wish {
+    /// What follows from the value, if anything does.
+    fn next(self, found: Option<i32>) -> Option<i32> {
+        match self {
+            Wish::Change { from, to } => (found == from).then_some(to),
+            Wish::Add(more) => Some(found.unwrap_or(0) + more),
+        }
+    }
+}
+
+async fn conditional(
     pk: i32,
     (serial, commit): (Consistency, Consistency),
-    next: impl Fn(Option<i32>) -> Option<i32> + Send + 'static,
+    wish: Wish,
 ) -> Result<Changed, WriteError> {
     let options = WriteOptions { consistency: serial, timeout: 2 * SECOND, kind: WriteKind::Cas };
     let table = entry("ks", "t");
-    let change = move |owner: Owner| async move {
-        let table = entry("ks", "t");
-        let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
-        loop {
-            let round = owner.begin(runtime::time::wall_micros()).await?;
-            let page = owner.read(&command).await;
-            // Nothing was proposed yet.
-            let page = page.map_err(|error| WriteError::Overloaded(error.to_string()))?;
-            let found = rows::pairs(&command, &page).pop();
-            let found = found.map(|(_, value)| i32::from_be_bytes(four(&value)));
-            let (proposed, changed) = match next(found) {
-                Some(to) => {
-                    let mutation = rows::put(&table, pk, to, round.timestamp());
-                    (owner.propose(round, mutation, commit).await?, Changed::Applied)
-                }
-                None => (owner.finish(round).await?, Changed::Found(found)),
-            };
-            if proposed == Proposed::Chosen {
-                return Ok(changed);
-            }
-        }
+    let (kind, from, to) = match wish {
+        Wish::Change { from, to } => (u8::from(from.is_some()), from.unwrap_or(0), to),
+        Wish::Add(more) => (2, 0, more),
     };
-    let key = rows::key(pk);
-    coordinator().on_owner(&table, rows::token(pk), &key, &options, change).await?
+    let mut request = vec![kind];
+    for number in [pk, from, to, commit.to_wire().into()] {
+        request.extend_from_slice(&number.to_be_bytes());
+    }
+    let result = coordinator().lead(&table, &rows::key(pk), &options, request).await?;
+    match result[..] {
+        [0] => Ok(Changed::Applied),
+        [1] => Ok(Changed::Found(None)),
+        [2, a, b, c, d] => Ok(Changed::Found(Some(i32::from_be_bytes([a, b, c, d])))),
+        // The rounds of the leader ended so.
+        [3] => Err(WriteError::Timeout {
+            consistency: serial,
+            received: 0,
+            required: 2,
+            kind: WriteKind::Cas,
+        }),
+        [4] => Err(WriteError::Overloaded("nothing was proposed".to_owned())),
+        [5, required, alive] => Err(WriteError::Unavailable {
+            consistency: serial,
+            required: required.into(),
+            alive: alive.into(),
+        }),
+        _ => panic!("{result:?}"),
+    }
+}
+
+/// What executes conditional writes on the node that leads them.
+struct Executes;
+
+impl Executor for Executes {
+    fn execute(&self, owner: Owner, request: Vec<u8>) -> LocalFuture<'static, Vec<u8>> {
+        Box::pin(async move {
+            let number = |at: usize| i32::from_be_bytes(four(&request[1 + 4 * at..5 + 4 * at]));
+            let wish = match request[0] {
+                0 => Wish::Change { from: None, to: number(2) },
+                1 => Wish::Change { from: Some(number(1)), to: number(2) },
+                _ => Wish::Add(number(2)),
+            };
+            let commit = Consistency::from_wire(number(3) as u16).expect("a level");
+            match execute(&owner, number(0), wish, commit).await {
+                Ok(Changed::Applied) => vec![0],
+                Ok(Changed::Found(None)) => vec![1],
+                Ok(Changed::Found(Some(found))) => [&[2], &found.to_be_bytes()[..]].concat(),
+                Err(WriteError::Timeout { .. } | WriteError::Failure { .. }) => vec![3],
+                Err(WriteError::Unavailable { required, alive, .. }) => {
+                    vec![5, required as u8, alive as u8]
+                }
+                Err(_) => vec![4],
+            }
+        })
+    }
+}
+
+async fn execute(
+    owner: &Owner,
+    pk: i32,
+    wish: Wish,
+    commit: Consistency,
+) -> Result<Changed, WriteError> {
+    let table = entry("ks", "t");
+    let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
+    loop {
+        let round = owner.begin(runtime::time::wall_micros()).await?;
+        let page = owner.read(&command).await;
+        // Nothing was proposed yet.
+        let page = page.map_err(|error| WriteError::Overloaded(error.to_string()))?;
+        let found = rows::pairs(&command, &page).pop();
+        let found = found.map(|(_, value)| i32::from_be_bytes(four(&value)));
+        let (proposed, changed) = match wish.next(found) {
+            Some(to) => {
+                let mutation = rows::put(&table, pk, to, round.timestamp());
+                (owner.propose(round, mutation, commit).await?, Changed::Applied)
+            }
+            None => (owner.finish(round).await?, Changed::Found(found)),
+        };
+        if proposed == Proposed::Chosen {
+            return Ok(changed);
+        }
+    }
 }
 
 /// The clustering key of a row of `r`.
