@@ -2,7 +2,6 @@
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 from cassandra import ConsistencyLevel, ReadTimeout, Unavailable, WriteTimeout
@@ -73,36 +72,37 @@ def test_what_one_node_is_told_all_know(nodes, tablets):
 def test_nothing_is_lost_while_each_node_is_killed(nodes, tablets):
     session = nodes.connect()
     keyspace(session, "ks", tablets)
-    with registers(session, "ks.t"):
+    with registers(session, "ks.t") as load:
         for node in nodes:
-            time.sleep(2)
+            load.goes_on()
             node.kill()
-            time.sleep(3)
+            load.goes_on()
             node.start()
             wait_for_driver(session)
-        time.sleep(2)
+        load.goes_on()
 
 
 def test_a_node_that_is_paused_is_not_waited_for(nodes):
     session = nodes.connect()
     keyspace(session, "ks", True)
     # What the node itself was to answer is late.
-    with registers(session, "ks.t", tolerated=(WriteTimeout, ReadTimeout)):
+    with registers(session, "ks.t", tolerated=(WriteTimeout, ReadTimeout)) as load:
         for node in nodes:
-            time.sleep(1)
+            load.goes_on()
             node.process.send_signal(signal.SIGSTOP)
-            time.sleep(4)
+            load.goes_on()
             node.process.send_signal(signal.SIGCONT)
-        time.sleep(2)
+        load.goes_on()
 
 
 def test_nodes_are_restarted_one_after_the_other(nodes):
     session = nodes.connect()
     keyspace(session, "ks", True)
-    with registers(session, "ks.t"):
+    with registers(session, "ks.t") as load:
         for node in nodes:
-            time.sleep(1)
+            load.goes_on()
             assert node.stop() == 0
+            load.goes_on()
             node.start()
             nodes.wait_for_peers()
             wait_for_driver(session)

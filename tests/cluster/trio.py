@@ -1,4 +1,5 @@
 """Several nodes that are one cluster, and what works on them."""
+import collections
 import contextlib
 import threading
 import time
@@ -95,45 +96,66 @@ def keyspace(session, name, tablets, copies=3):
     session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v int)")
 
 
-@contextlib.contextmanager
-def registers(session, table, threads=4, tolerated=()):
+class Load:
     """Clients that count up registers of their own, and read them back; what they saw is checked: no
     request fails but as is tolerated, no acknowledged value is lost. What failed may be there, or
     not."""
-    write = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
-    read = session.prepare(f"SELECT v FROM {table} WHERE k = ?")
-    acknowledged, maybe, wrong, stops = {}, {}, [], threading.Event()
 
-    def may_be(key, row):
-        return row is not None and row.v in {acknowledged.get(key), *maybe.get(key, ())}
+    def __init__(self, session, table, tolerated):
+        self.session, self.tolerated = session, tolerated
+        self.write = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
+        self.read = session.prepare(f"SELECT v FROM {table} WHERE k = ?")
+        self.acknowledged, self.maybe, self.wrong = {}, {}, []
+        self.rounds = collections.Counter()
+        self.stops = threading.Event()
 
-    def work(number):
+    def may_be(self, key, row):
+        return row is not None and row.v in {
+            self.acknowledged.get(key), *self.maybe.get(key, ())}
+
+    def work(self, number):
         value = 0
-        while not stops.is_set():
+        while not self.stops.is_set():
             value += 1
             key = number * 1000 + value % 20
             try:
-                maybe.setdefault(key, set()).add(value)
-                session.execute(write, (key, value))
-                acknowledged[key], maybe[key] = value, set()
-                row = session.execute(read, (key,)).one()
-                if not may_be(key, row):
-                    wrong.append(f"{key} is {row}, and was {value}")
-            except tolerated:
+                self.maybe.setdefault(key, set()).add(value)
+                self.session.execute(self.write, (key, value))
+                self.acknowledged[key], self.maybe[key] = value, set()
+                row = self.session.execute(self.read, (key,)).one()
+                if not self.may_be(key, row):
+                    self.wrong.append(f"{key} is {row}, and was {value}")
+                self.rounds[number] += 1
+            except self.tolerated:
                 pass
             except Exception as error:  # pylint: disable=broad-except
-                wrong.append(f"{type(error).__name__}: {error}")
+                self.wrong.append(f"{type(error).__name__}: {error}")
 
-    clients = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for client in clients:
-        client.start()
-    try:
-        yield acknowledged
-    finally:
-        stops.set()
+    def goes_on(self, rounds=30, seconds=60):
+        """Until each client has written and read so many times from now on."""
+        before = dict(self.rounds)
+        until(lambda: self.wrong or all(self.rounds[client] >= before.get(client, 0) + rounds
+                                        for client in self.clients), seconds)
+        assert not self.wrong, self.wrong[:5]
+
+    @contextlib.contextmanager
+    def running(self, threads):
+        self.clients = range(threads)
+        clients = [threading.Thread(target=self.work, args=(number,)) for number in self.clients]
         for client in clients:
-            client.join()
-    assert not wrong, wrong[:5]
-    assert len(acknowledged) == 20 * threads
-    for key in acknowledged:
-        assert may_be(key, session.execute(read, (key,)).one())
+            client.start()
+        try:
+            yield self
+        finally:
+            self.stops.set()
+            for client in clients:
+                client.join()
+        assert not self.wrong, self.wrong[:5]
+        assert len(self.acknowledged) == 20 * threads
+        for key in self.acknowledged:
+            assert self.may_be(key, self.session.execute(self.read, (key,)).one())
+
+
+def registers(session, table, threads=4, tolerated=()):
+    """See `Load`."""
+    return Load(session, table, tolerated).running(threads)

@@ -17,7 +17,7 @@ use model::{TableId, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, Partitions, ReadCommand};
 use nodes::{Cause, refused};
-use runtime::time::Instant;
+use runtime::time::{Instant, timeout};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
@@ -32,7 +32,7 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 pub fn serve(verbs: &mut Verbs) {
     const { assert!(ANSWER_BYTES_MIN < ANSWER_BYTES_MAX, "room for large answers alone") };
     verbs.on_request(verb::MUTATION, |request| async move {
-        let written = write(&request.take_payload()).await;
+        let written = write(&request).await;
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::READ_DATA, |request| async move {
@@ -59,17 +59,13 @@ pub fn serve(verbs: &mut Verbs) {
 
 /// The rounds of conditional writes.
 fn serve_rounds(verbs: &mut Verbs) {
-    verbs.on_request(verb::PAXOS_PREPARE, |request| async move {
-        reply(promise(&request.take_payload()).await)
-    });
-    verbs.on_request(verb::PAXOS_ACCEPT, |request| async move {
-        reply(accept(&request.take_payload()).await)
-    });
+    verbs.on_request(verb::PAXOS_PREPARE, |request| async move { reply(promise(&request).await) });
+    verbs.on_request(verb::PAXOS_ACCEPT, |request| async move { reply(accept(&request).await) });
     verbs.on_request(verb::PAXOS_LEARN, |request| async move {
-        reply(learn(&request.take_payload()).await.map(|()| Payload::empty()))
+        reply(learn(&request).await.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::PAXOS_PRUNE, |request| async move {
-        reply(prune(&request.take_payload()).await.map(|()| Payload::empty()))
+        reply(prune(&request).await.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::PAXOS_LEAD, |request| async move {
         reply(lead(&request).await.map(Payload::from))
@@ -94,44 +90,63 @@ fn coordinator() -> Result<Rc<Coordinator>, Refusal> {
     own_coordinator().map_err(|error| refused(Cause::Write(error)))
 }
 
-/// A table that other nodes may read and write here.
-fn table(coordinator: &Coordinator, id: TableId) -> Result<Rc<TableEntry>, Refusal> {
+/// A table that other nodes may read and write here. Who asks may have heard of it before this node
+/// did: then it waits until this node knows what they know.
+async fn table(
+    coordinator: &Coordinator,
+    id: TableId,
+    until: Instant,
+) -> Result<Rc<TableEntry>, Refusal> {
+    if let Some(table) = known(coordinator, id) {
+        return Ok(table);
+    }
+    stdx::probe!("a node is asked for a table that it does not know yet");
+    // Whether that ended well or not, what counts is whether the table is there.
+    let caught_up = timeout(nodes::left(until), coordinator.cluster.catch_up()).await;
+    let unknown = || Refusal::new(RefusalKind::UnknownTable, format!("no table {id} here"));
+    match caught_up {
+        Ok(_) => known(coordinator, id).ok_or_else(unknown),
+        Err(_) => Err(unknown()),
+    }
+}
+
+fn known(coordinator: &Coordinator, id: TableId) -> Option<Rc<TableEntry>> {
     let schema = coordinator.cluster.schema();
     let table = schema.table_by_id(id).filter(|table| table.kind == TableKind::Stored);
-    let unknown = || Refusal::new(RefusalKind::UnknownTable, format!("no table {id} here"));
-    table.cloned().ok_or_else(unknown)
+    table.cloned()
 }
 
 /// A write of one partition or several, each of a table that is here, its rows in order.
-async fn write(bytes: &[u8]) -> Result<(), Refusal> {
+async fn write(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let mutations = wire::decode_mutations(bytes).map_err(damaged)?;
+    let mutations = wire::decode_mutations(&request.take_payload()).map_err(damaged)?;
     for mutation in &mutations {
-        check(&coordinator, mutation)?;
+        check(&coordinator, mutation, until(request)).await?;
     }
     debug_assert!(!mutations.is_empty(), "checked-where-it-enters: a write of nothing");
     let applied = coordinator.apply_here(mutations).await;
     applied.map_err(|error| refused(Cause::Write(error)))
 }
 
-fn check(
+async fn check(
     coordinator: &Coordinator,
     mutation: &FrozenMutation,
+    until: Instant,
 ) -> Result<(Rc<TableEntry>, Token), Refusal> {
     let view = mutation.view().map_err(damaged)?;
     debug_assert!(!mutation.0.is_empty(), "checked-where-it-enters: no bytes are a mutation");
-    let table = table(coordinator, view.table())?;
+    let table = table(coordinator, view.table(), until).await?;
     view.check_order(&table.schema.order).map_err(damaged)?;
     Ok((table, Token::of(view.key())))
 }
 
 /// The command of a request, and its table.
-fn command(
+async fn command(
     coordinator: &Coordinator,
     request: &Request,
 ) -> Result<(Rc<TableEntry>, ReadCommand), Refusal> {
     let command = wire::command::decode(&request.take_payload()).map_err(damaged)?;
-    let table = table(coordinator, command.table)?;
+    let table = table(coordinator, command.table, until(request)).await?;
     range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
     debug_assert!(table.schema.id == command.table, "checked-where-it-enters: another table");
     debug_assert!(table.kind == TableKind::Stored, "checked-where-it-enters: {:?}", table.kind);
@@ -149,7 +164,7 @@ async fn make_room(request: &Request, command: &ReadCommand) {
 
 async fn read(request: &Request) -> Result<Page, Refusal> {
     let coordinator = coordinator()?;
-    let (table, command) = command(&coordinator, request)?;
+    let (table, command) = command(&coordinator, request).await?;
     if request.verb == verb::READ_DATA {
         make_room(request, &command).await;
     }
@@ -159,7 +174,7 @@ async fn read(request: &Request) -> Result<Page, Refusal> {
 
 async fn read_mutations(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let (table, command) = command(&coordinator, request)?;
+    let (table, command) = command(&coordinator, request).await?;
     make_room(request, &command).await;
     let stretch = coordinator.stretch_here(&table, &command).await;
     let stretch = stretch.map_err(|error| refused(Cause::Read(error)))?;
@@ -171,7 +186,7 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let decoded = wire::decode_increment(&request.take_payload());
     let (consistency, mutation) = decoded.map_err(damaged)?;
-    let (table, token) = check(&coordinator, &mutation)?;
+    let (table, token) = check(&coordinator, &mutation, until(request)).await?;
     if !table.schema.is_counter() {
         return Err(damaged(Damaged::new("an increment of a table without counters", 0)));
     }
@@ -180,36 +195,40 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
     coordinator.lead_here(&table, token, mutation, &options).await
 }
 
-async fn promise(bytes: &[u8]) -> Result<Payload, Refusal> {
+async fn promise(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let (place, ballot) = wire::paxos::decode_place(bytes).map_err(damaged)?;
-    table(&coordinator, place.table)?;
+    let place = wire::paxos::decode_place(&request.take_payload());
+    let (place, ballot) = place.map_err(damaged)?;
+    table(&coordinator, place.table, until(request)).await?;
     let verdict = coordinator.promise_here(place, ballot).await;
     let verdict = verdict.map_err(|error| refused(Cause::Write(error)))?;
     Ok(Payload::from(wire::paxos::encode_promise(&verdict)))
 }
 
-async fn accept(bytes: &[u8]) -> Result<Payload, Refusal> {
+async fn accept(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let (place, ballot, proposal) = wire::paxos::decode_proposal(bytes).map_err(damaged)?;
-    check(&coordinator, &proposal)?;
+    let proposal = wire::paxos::decode_proposal(&request.take_payload());
+    let (place, ballot, proposal) = proposal.map_err(damaged)?;
+    check(&coordinator, &proposal, until(request)).await?;
     let verdict = coordinator.accept_here(place, ballot, proposal).await;
     let verdict = verdict.map_err(|error| refused(Cause::Write(error)))?;
     Ok(Payload::from(wire::paxos::encode_verdict(verdict)))
 }
 
-async fn learn(bytes: &[u8]) -> Result<(), Refusal> {
+async fn learn(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let (place, ballot, proposal) = wire::paxos::decode_proposal(bytes).map_err(damaged)?;
-    check(&coordinator, &proposal)?;
+    let proposal = wire::paxos::decode_proposal(&request.take_payload());
+    let (place, ballot, proposal) = proposal.map_err(damaged)?;
+    check(&coordinator, &proposal, until(request)).await?;
     let learned = coordinator.learn_here(place, ballot, proposal).await;
     learned.map_err(|error| refused(Cause::Write(error)))
 }
 
-async fn prune(bytes: &[u8]) -> Result<(), Refusal> {
+async fn prune(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let (place, ballot) = wire::paxos::decode_place(bytes).map_err(damaged)?;
-    table(&coordinator, place.table)?;
+    let place = wire::paxos::decode_place(&request.take_payload());
+    let (place, ballot) = place.map_err(damaged)?;
+    table(&coordinator, place.table, until(request)).await?;
     let pruned = coordinator.prune_here(place, ballot).await;
     pruned.map_err(|error| refused(Cause::Write(error)))
 }
@@ -226,7 +245,7 @@ async fn lead(request: &Request) -> Result<Vec<u8>, Refusal> {
     if !coordinator.has_executor() {
         return Err(Refusal::new(RefusalKind::Unreached, "the node starts or stops"));
     }
-    let table = table(&coordinator, place.table)?;
+    let table = table(&coordinator, place.table, until(request)).await?;
     let options = nodes::options_of(level, until(request));
     let led = coordinator.lead_round(&table, &place.key, &options, change).await;
     led.map_err(nodes::refusal_of)
@@ -236,7 +255,7 @@ async fn lead(request: &Request) -> Result<Vec<u8>, Refusal> {
 async fn read_round(request: &Request) -> Result<Page, Refusal> {
     let coordinator = coordinator()?;
     let (level, command) = wire::paxos::decode_read(&request.take_payload()).map_err(damaged)?;
-    let table = table(&coordinator, command.table)?;
+    let table = table(&coordinator, command.table, until(request)).await?;
     range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
     let options = nodes::options_of(level, until(request));
     let page = coordinator.read_round(&table, &command, &options).await;
@@ -246,7 +265,7 @@ async fn read_round(request: &Request) -> Result<Page, Refusal> {
 async fn truncate(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
-    table(&coordinator, id)?;
+    table(&coordinator, id, until(request)).await?;
     let truncated = coordinator.truncate_alone(id, nodes::left(until(request))).await;
     truncated.map_err(nodes::refusal_of)
 }

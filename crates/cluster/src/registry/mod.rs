@@ -285,6 +285,20 @@ impl Cluster {
         }
     }
 
+    /// Waits until this node shows all commands that took effect before, on whichever node: for who
+    /// is told of something that it does not know.
+    pub async fn catch_up(&self) -> Result<(), String> {
+        let barrier = || async {
+            let cluster = runtime::local::try_get::<Cluster>();
+            let order = cluster.and_then(|cluster| cluster.order.borrow().clone());
+            match order {
+                Some(order) => order.barrier().await,
+                None => Ok(()),
+            }
+        };
+        runtime::on_shard(0, barrier).await
+    }
+
     /// Whether there are other nodes, without whom nothing is decided.
     fn has_others(&self) -> bool {
         self.topology().present().any(|member| member.host_id != self.node.host_id)

@@ -17,6 +17,7 @@ use super::rounds::of_read;
 use super::{Coordinator, target};
 use crate::coordinator::own_coordinator;
 use crate::coordinator::owner::{Held, Owner, Proposed};
+use crate::digest;
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
@@ -24,7 +25,7 @@ use crate::wire::{self, RefusalKind, verb};
 use cluster::TableEntry;
 use messaging::Payload;
 use model::Token;
-use mutation::page::{Page, Partitions, ReadCommand};
+use mutation::page::{Page, Partitions, ReadCommand, RowShape};
 use reader::LocalFuture;
 use runtime::time::Instant;
 use std::rc::Rc;
@@ -105,6 +106,18 @@ impl Coordinator {
 
     /// A page of a partition as it is between two conditional writes. The key is the command's.
     pub(super) async fn read_serial(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+        options: &WriteOptions,
+    ) -> Result<Page, ReadError> {
+        // Replicas answer whole rows.
+        let whole = ReadCommand { shape: RowShape::Whole, ..command.clone() };
+        let page = self.read_serial_whole(table, &whole, options).await?;
+        Ok(digest::finish(&table.schema, command, &whole, page))
+    }
+
+    async fn read_serial_whole(
         &self,
         table: &TableEntry,
         command: &ReadCommand,

@@ -4,7 +4,7 @@
 use cluster::{SchemaChange, TableEntry};
 use messaging::{HostId, Messaging, Plain, Verbs};
 use model::{Keyspace, TableSchema, Token, Type, Uuid};
-use mutation::page::{PageView, Partitions, ReadCommand, Resume};
+use mutation::page::{PageView, Partitions, ReadCommand, Resume, RowPiece, RowShape};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
 use reader::LocalFuture;
 use replication::coordinator::nodes::Planted;
@@ -324,8 +324,21 @@ async fn get_of(name: &str, pk: i32, level: Consistency) -> Result<Option<Vec<u8
     let table = entry("ks", name);
     let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
     let options = ReadOptions::new(level, 2 * SECOND);
+    let in_pieces = runtime::random_u64().is_multiple_of(2);
+    if !in_pieces {
+        let page = coordinator().read(&table, rows::token(pk), &command, &options).await?;
+        return Ok(rows::pairs(&command, &page).pop().map(|(_, value)| value));
+    }
+    // As statements read one partition: the bytes of a response.
+    let shape = RowShape::Pieces([RowPiece::Regulars].into_iter().collect());
+    let command = ReadCommand { shape, ..command };
     let page = coordinator().read(&table, rows::token(pk), &command, &options).await?;
-    Ok(rows::pairs(&command, &page).pop().map(|(_, value)| value))
+    Ok((0 < page.row_count).then(|| {
+        assert_eq!(page.row_count, 1);
+        let (length, value) = page.bytes.split_at(4);
+        assert_eq!(u32::from_be_bytes(length.try_into().expect("a length")) as usize, value.len());
+        value.to_vec()
+    }))
 }
 
 /// What a conditional change has found.
