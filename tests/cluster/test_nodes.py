@@ -4,7 +4,8 @@ import signal
 import subprocess
 
 import pytest
-from cassandra import ConsistencyLevel, ReadTimeout, Unavailable, WriteTimeout
+from cassandra import (
+    ConsistencyLevel, OperationTimedOut, ReadTimeout, Unavailable, WriteTimeout)
 from cassandra.query import SimpleStatement
 from node import NEREID, Node
 from trio import Nodes, agree, keyspace, registers, until, wait_for_driver
@@ -83,14 +84,15 @@ def test_nothing_is_lost_while_each_node_is_killed(nodes, tablets):
 
 
 def test_a_node_that_is_paused_is_not_waited_for(nodes):
-    session = nodes.connect()
+    session = nodes.connect(patience=2)
     keyspace(session, "ks", True)
-    # What the node itself was to answer is late.
-    with registers(session, "ks.t", tolerated=(WriteTimeout, ReadTimeout)) as load:
+    # What the node itself was to answer is late, and the driver does not know that it is paused.
+    late = WriteTimeout, ReadTimeout, OperationTimedOut
+    with registers(session, "ks.t", tolerated=late) as load:
         for node in nodes:
             load.goes_on()
             node.process.send_signal(signal.SIGSTOP)
-            load.goes_on()
+            load.goes_on(rounds=5)
             node.process.send_signal(signal.SIGCONT)
         load.goes_on()
 

@@ -52,14 +52,15 @@ class Nodes:
                 "SELECT up FROM system.cluster_status")) == len(self.nodes), seconds)
             node.disconnect()
 
-    def connect(self, consistency=None, **facts):
-        """A session that knows all nodes, routes by token, and asks for QUORUM."""
+    def connect(self, consistency=None, patience=30, **facts):
+        """A session that knows all nodes, routes by token, and asks for QUORUM; each request has so
+        many seconds."""
         from cassandra import ConsistencyLevel
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
         from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
         profile = ExecutionProfile(
             load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")),
-            consistency_level=consistency or ConsistencyLevel.QUORUM, request_timeout=30)
+            consistency_level=consistency or ConsistencyLevel.QUORUM, request_timeout=patience)
         cluster = Cluster([node.address for node in self.nodes],
                           execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
         self._clusters.append(cluster)

@@ -35,6 +35,8 @@ const LATE_AFTER_MIN: Duration = Duration::from_millis(1);
 const MEASURED_FOR: Duration = Duration::from_secs(10);
 const MEASURED_MIN: u64 = 100;
 const TABLES_MAX: usize = 1024;
+/// Of several replicas that fail, no more reasons are told than make a text so long.
+const REASON_BYTES_MAX: usize = 512;
 
 /// When another replica is asked besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,8 +253,14 @@ impl Gathering {
         }
         // What is said of a lack of time is known already where something else went wrong.
         let is_late = |one: &Refusal| one.kind == RefusalKind::TimedOut;
-        if self.refusal.as_ref().is_none_or(is_late) {
-            self.refusal = Some(refusal);
+        match &mut self.refusal {
+            Some(first) if !is_late(first) => {
+                if !is_late(&refusal) && first.text.len() < REASON_BYTES_MAX {
+                    first.text.push_str("; ");
+                    first.text.push_str(&refusal.text);
+                }
+            }
+            first => *first = Some(refusal),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::digest;
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
-use crate::wire::{self, RefusalKind, verb};
+use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
 use messaging::Payload;
 use model::Token;
@@ -65,14 +65,19 @@ impl Coordinator {
         request: Vec<u8>,
     ) -> Result<Vec<u8>, WriteError> {
         let until = Instant::now() + options.timeout;
-        if let Some(leader) = self.leader(table, key, options.consistency) {
+        for leader in self.leaders(table, key, options.consistency) {
             let bytes =
                 wire::paxos::encode_lead(options.consistency, table.schema.id, key, &request);
             let payload = Payload::from(bytes);
             match call(target(&leader), verb::PAXOS_LEAD, payload, left(until)).await {
                 Ok(result) => return Ok(result),
                 Err(refusal) if is_nothing_done(refusal.kind) => {
-                    stdx::probe!("the leader of a round is not reached, and this node leads");
+                    stdx::probe!("the leader of a round is not reached, and another one leads");
+                }
+                Err(refusal) if is_of_connection(&refusal) => {
+                    let WriteOptions { consistency, kind, .. } = *options;
+                    let (received, required) = (0, 1);
+                    return Err(WriteError::Timeout { consistency, received, required, kind });
                 }
                 Err(refusal) => return Err(led_badly(options, refusal)),
             }
@@ -131,7 +136,7 @@ impl Coordinator {
             return Err(ReadError::Refused(text));
         };
         let until = Instant::now() + options.timeout;
-        if let Some(leader) = self.leader(table, key, level) {
+        for leader in self.leaders(table, key, level) {
             let payload = Payload::from(wire::paxos::encode_read(level, command));
             match call(target(&leader), verb::PAXOS_READ, payload, left(until)).await {
                 Ok(bytes) => {
@@ -141,7 +146,8 @@ impl Coordinator {
                         of_read(led_badly(options, refusal))
                     });
                 }
-                Err(refusal) if is_nothing_done(refusal.kind) => {}
+                // A read is made again, whatever became of it.
+                Err(refusal) if is_of_connection(&refusal) || is_nothing_done(refusal.kind) => {}
                 Err(refusal) => return Err(of_read(led_badly(options, refusal))),
             }
         }
@@ -174,20 +180,30 @@ impl Coordinator {
         self.answer(table, options, held).map_err(of_read)?
     }
 
-    /// The other node that is to lead the rounds of a partition; `None`: this one is.
-    fn leader(&self, table: &TableEntry, key: &[u8], level: Consistency) -> Option<Replica> {
-        let replicas = self.replicas(table, Token::of(key))?;
+    /// The other nodes that are to lead the rounds of a partition before this one is, first to last.
+    fn leaders(&self, table: &TableEntry, key: &[u8], level: Consistency) -> Vec<Replica> {
+        let replicas = self.replicas(table, Token::of(key));
         let places = self.places();
         let is_near = |one: &&Replica| one.is_local_dc || level != Consistency::LocalSerial;
         let is_alive = |one: &&Replica| one.is_here || places.is_alive(one.host_id);
-        let first = replicas.iter().filter(is_near).filter(is_alive).min_by_key(|one| one.rank);
-        first.filter(|one| !one.is_here).copied()
+        let all = replicas.iter().flat_map(|replicas| replicas.iter());
+        let mut leaders: Vec<Replica> = all.filter(is_near).filter(is_alive).copied().collect();
+        leaders.sort_by_key(|one| one.rank);
+        let own = leaders.iter().position(|one| one.is_here);
+        leaders.truncate(own.unwrap_or(leaders.len()));
+        debug_assert!(leaders.iter().all(|one| !one.is_here), "one-hop: to this node itself");
+        leaders
     }
 }
 
 /// Whether a leader that says so has begun nothing, and another one may.
 fn is_nothing_done(why: RefusalKind) -> bool {
     matches!(why, RefusalKind::Unreached | RefusalKind::UnknownTable)
+}
+
+/// Whether the leader has gone without an answer: one that fails says how many failures it has met.
+fn is_of_connection(refusal: &Refusal) -> bool {
+    refusal.kind == RefusalKind::Failed && refusal.failures == 0
 }
 
 /// How rounds that another node has sent are made, in the time that is left.

@@ -238,9 +238,12 @@ impl Rounds {
             if answers.tally.is_met() {
                 return Ok((ballot, answers.given));
             }
-            let Some(later) = answers.later else { return Err(self.failed(&answers)) };
-            *after = micros.max(later.micros());
-            self.pause(pauses).await?;
+            // Who has just died is not thought to be alive for long, and who has just come is reached
+            // soon; until then nothing was done.
+            let failed = self.failed(&answers);
+            *after = answers.later.map_or(micros, |later| micros.max(later.micros()));
+            let waits = self.pause(pauses).await;
+            waits.map_err(|_| failed)?;
         }
     }
 
@@ -406,7 +409,7 @@ impl Rounds {
         let tally = &answers.tally;
         let (received, required, failures) = (tally.received(), tally.required(), tally.failures());
         let WriteOptions { consistency, kind, .. } = self.options;
-        match &answers.refusal {
+        match answers.refusal.as_ref().filter(|_| answers.later.is_none()) {
             Some(refusal) if refusal.kind == RefusalKind::Overloaded => {
                 WriteError::Overloaded(refusal.text.clone())
             }
