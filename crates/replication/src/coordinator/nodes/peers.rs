@@ -150,6 +150,19 @@ impl Told {
         }
     }
 
+    /// The bytes of a request that tells it.
+    pub(super) fn request(&self) -> Vec<u8> {
+        match self {
+            Told::One(bytes) => [&wire::single_head(bytes)[..], bytes].concat(),
+            Told::Many(_, bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// How many they are.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.size_bytes() + if matches!(self, Told::One(_)) { 4 } else { 0 }
+    }
+
     fn payload(&self) -> Payload {
         match self {
             Told::One(bytes) => Payload::with_shared(wire::single_head(bytes), bytes.clone()),

@@ -8,15 +8,16 @@ use super::peers::Told;
 use super::{Coordinator, Planted, refuse_write};
 use crate::coordinator::own_coordinator;
 use crate::error::WriteError;
+use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, Unavailable, plan_write};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
-use model::Uuid;
 use mutation::FrozenMutation;
 use runtime::sync::Notify;
-use runtime::time::timeout;
+use runtime::task::join_all;
+use runtime::time::{timeout, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -100,8 +101,8 @@ struct Pending {
     outstanding: Cell<usize>,
     told: Told,
     time: Duration,
-    /// Replicas that do not have it, as far as is known: for hints.
-    missed: RefCell<Vec<Uuid>>,
+    /// When it began, for hints.
+    began: i64,
     first: RefCell<Option<Refusal>>,
     goes_on: RefCell<Option<GoesOn>>,
 }
@@ -124,11 +125,11 @@ impl Pending {
             Ok(()) => self.tally.borrow_mut().acknowledge(candidate),
             // It may still come to have it; whoever waits for enough waits to the end.
             Err(refusal) if refusal.kind == RefusalKind::TimedOut => {
-                self.missed.borrow_mut().push(replica.host_id);
+                note_missed(self, replica);
             }
             Err(refusal) => {
                 self.tally.borrow_mut().fail(candidate);
-                self.missed.borrow_mut().push(replica.host_id);
+                note_missed(self, replica);
                 self.first.borrow_mut().get_or_insert(refusal);
             }
         }
@@ -137,24 +138,29 @@ impl Pending {
         self.outstanding.set(outstanding - 1);
         if outstanding == 1 {
             self.goes_on.take();
-            note_missed(self);
         }
         self.changed.notify_all();
     }
 }
 
-/// All replicas have ended: those that did not acknowledge lack the write until a read or a repair
-/// brings it. Here is where hints for them begin.
-fn note_missed(pending: &Pending) {
-    let missed = pending.missed.borrow();
-    debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
-    debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
-    if missed.is_empty() {
-        return;
-    }
+/// A replica has not acknowledged: it lacks the write until a hint, a read or a repair brings it.
+fn note_missed(pending: &Pending, replica: &Replica) {
     let Ok(coordinator) = own_coordinator() else { return };
     let background = coordinator.background();
-    background.missed.set(background.missed.get() + missed.len() as u64);
+    background.missed.set(background.missed.get() + 1);
+    if let Some(hints) = Hints::of_shard().filter(|_| !replica.is_here) {
+        hints.keep(&missed(replica, pending.began, &pending.told, &|| pending.told.request()));
+    }
+}
+
+fn missed<'a>(
+    replica: &Replica,
+    written_at: i64,
+    told: &Told,
+    request: &'a dyn Fn() -> Vec<u8>,
+) -> Missed<'a> {
+    let bytes = told.request_bytes();
+    Missed { host: replica.host_id, written_at, bytes, request }
 }
 
 impl Coordinator {
@@ -192,20 +198,27 @@ impl Coordinator {
             false => level,
         };
         let tally = plan_write(level, &factors, &candidates);
-        let tally = tally.map_err(|missing| unavailable(options, missing))?;
+        let (began, told) = (wall_micros(), Told::new(mutations));
+        let tally = match tally {
+            Ok(tally) => tally,
+            Err(Unavailable { alive: 0, .. }) if level == Consistency::Any => {
+                return self.hint_all(&replicas, began, &told, options).await;
+            }
+            Err(missing) => return Err(unavailable(options, missing)),
+        };
         let pending = Rc::new(Pending {
             tally: RefCell::new(tally),
             changed: Notify::new(),
             outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
-            told: Told::new(mutations),
+            told,
             time: options.timeout,
-            missed: RefCell::default(),
+            began,
             first: RefCell::default(),
             goes_on: RefCell::default(),
         });
         for (replica, candidate) in replicas.iter().zip(candidates) {
             match candidate.is_alive {
-                false => pending.missed.borrow_mut().push(replica.host_id),
+                false => note_missed(&pending, replica),
                 true if replica.is_here && is_here_done => {
                     pending.settle(replica, &candidate, Ok(()));
                 }
@@ -216,6 +229,33 @@ impl Coordinator {
             }
         }
         self.wait_for(&pending, options).await
+    }
+
+    /// No replica is alive: at ANY it is enough that one of them has a hint that survives.
+    async fn hint_all(
+        &self,
+        replicas: &[Replica],
+        began: i64,
+        told: &Told,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let none = unavailable(options, Unavailable { required: 1, alive: 0 });
+        let Some(hints) = Hints::of_shard() else { return Err(none) };
+        let request = || told.request();
+        let one = async |replica: &Replica| {
+            debug_assert!(!replica.is_here, "counted-for-any-alone: this node is alive");
+            hints.keep_durably(&missed(replica, began, told, &request)).await
+        };
+        let all = join_all(replicas.iter().map(one));
+        match timeout(options.timeout, all).await {
+            Ok(kept) if kept.contains(&Ok(true)) => Ok(()),
+            Ok(kept) if kept.iter().all(Result::is_err) => Err(none),
+            // One may be there after all.
+            _ => {
+                let WriteOptions { consistency, kind, .. } = *options;
+                Err(WriteError::Timeout { consistency, received: 0, required: 1, kind })
+            }
+        }
     }
 
     async fn wait_for(

@@ -2,5 +2,6 @@
 
 mod basics;
 mod faults;
+mod hints;
 mod joined;
 mod world;
