@@ -15,8 +15,8 @@
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
 //! [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas); [`placement`],
-//! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what other nodes ask
-//! for); [`fragments`] (mutation fragments as they are stored).
+//! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what
+//! other nodes ask for); [`fragments`] (mutation fragments as they are stored).
 
 mod batchlog;
 pub mod coordinator;

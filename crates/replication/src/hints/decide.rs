@@ -116,6 +116,7 @@ pub fn may_keep(request: usize, bounds: &Bounds, now: &Now) -> Result<(), Denied
 /// Whether a mutation may still be sent: of a table with so many seconds of grace, which was
 /// truncated then or never; both times in microseconds by the same clock.
 pub fn may_send(written_at: i64, now: i64, grace_seconds: i32, truncated_at: Option<i64>) -> bool {
+    debug_assert!(0 <= grace_seconds, "not-too-old: {grace_seconds} seconds of grace");
     let grace = i64::from(grace_seconds).saturating_mul(1_000_000);
     let is_young = now.saturating_sub(written_at) < grace;
     let is_there = truncated_at.is_none_or(|truncated| truncated < written_at);
@@ -142,6 +143,7 @@ impl Throttle {
         let filling = u128::from(Throttle::SECOND) * bytes as u128 / u128::from(bytes_per_second);
         let begins = self.full_at.max(now);
         self.full_at = begins.saturating_add(u64::try_from(filling).unwrap_or(u64::MAX));
+        debug_assert!(now <= self.full_at, "as-slow-as-told: full before now");
         let wait = self.full_at.saturating_sub(now.saturating_add(Throttle::SECOND));
         Duration::from_nanos(wait)
     }

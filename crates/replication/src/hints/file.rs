@@ -106,6 +106,7 @@ pub(super) async fn take_over(hints: &Path, shard: u16, shards: u16) -> Result<(
             let (from, to) = (of_host(&folder, host), of_host(&own, host));
             make_folder(hints, &own, &to).await?;
             let last = segments(&to).await?.last().map_or(0, |segment| segment.number);
+            assert!(!theirs.is_empty(), "taken-over: no segments of {host}");
             for (segment, number) in theirs.iter().zip(last + 1..) {
                 let (old, new) = (from.join(name_of(segment.number)), to.join(name_of(number)));
                 fs::rename(old, new).await?;
@@ -133,6 +134,7 @@ async fn make_folder(hints: &Path, shard_folder: &Path, folder: &Path) -> Result
 
 /// Removes a segment; one that is not there is removed already.
 pub(super) async fn remove(host_folder: &Path, number: u64) -> Result<(), IoError> {
+    debug_assert!(0 < number, "one-name: numbers begin with 1");
     match fs::remove_file(host_folder.join(name_of(number))).await {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
@@ -163,6 +165,7 @@ impl Writer {
         let path = host_folder.join(name_of(number));
         let file = File::open(path, OpenOptions::create_new().buffered()).await?;
         let mut writer = Writer { file, number, bytes: 0 };
+        debug_assert!(0 < number, "one-name: numbers begin with 1");
         writer.append(&form::header(host)).await?;
         fs::sync_dir(host_folder).await?;
         Ok(writer)
@@ -262,6 +265,7 @@ impl Reader {
     }
 
     fn end(&mut self, damaged: Damaged) -> Found {
+        debug_assert!(self.at <= self.len, "foreign-is-damaged: behind the end");
         let damaged = damaged.from_base(self.at);
         (self.at, self.used) = (self.len, self.part.len());
         Found::Damaged(damaged)

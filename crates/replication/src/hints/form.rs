@@ -4,7 +4,7 @@
 //! segment := header hint*
 //! header  := magic:be32 version:be32 host:16 crc32:be32(the 24 bytes before)          28 bytes
 //! hint    := size:be32 crc32:be32(size) body crc32:be32(body)      size counts the body alone
-//! body    := written_at:be64 request          a request as MUTATION has it, of one mutation or more
+//! body    := written_at:be64 request         a request as MUTATION has it, of one mutation or more
 //! ```
 //! A hint is read back in another life of the process, after whatever the disk did meanwhile: it is
 //! as foreign as what another node sends.

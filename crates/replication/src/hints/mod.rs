@@ -1,5 +1,5 @@
-//! Hints: writes that a replica has missed, kept on the disk of the node that coordinated them until
-//! the replica is there again.
+//! Hints: writes that a replica has missed, kept on the disk of the node that coordinated them
+//! until the replica is there again.
 //!
 //! Each shard has hints of its own, and for each node a queue: hints wait in memory, together with
 //! others, for a second at most; they are written to a segment; when the node is alive the segment
@@ -7,8 +7,8 @@
 //! What is sent is what was written: the bytes of the mutation, with its timestamps. So it does not
 //! matter how often a hint is sent, nor what has been written since.
 //!
-//! A hint brings replicas together sooner than a read or a repair would. No level but ANY counts it:
-//! what was acknowledged at QUORUM is on a quorum, whatever becomes of hints.
+//! A hint brings replicas together sooner than a read or a repair would. No level but ANY counts
+//! it: what was acknowledged at QUORUM is on a quorum, whatever becomes of hints.
 //!
 //! Invariants
 //!  - *counted-for-any-alone*: a hint is an acknowledgement only of a write at ANY of which no
@@ -374,7 +374,7 @@ impl Hints {
     /// What of a request is still to be sent: all of it, a part, or nothing.
     fn worth_sending(&self, written_at: i64, request: Vec<u8>) -> Option<Vec<u8>> {
         let mutations = wire::decode_mutations(&request).ok()?;
-        let schema = runtime::local::get::<Cluster>().schema();
+        let schema = runtime::local::try_get::<Cluster>()?.schema();
         let now = wall_micros();
         let is_worth = |mutation: &FrozenMutation| {
             let Ok(view) = mutation.view() else { return false };
@@ -386,6 +386,7 @@ impl Hints {
             })
         };
         let all = mutations.len();
+        debug_assert!(0 < all, "as-written: a hint of nothing");
         let worth: Vec<_> = mutations.into_iter().filter(is_worth).collect();
         match worth.len() {
             0 => None,
@@ -403,6 +404,8 @@ impl Hints {
     }
 
     fn start_queue(self: &Rc<Hints>, host: Uuid, segments: Vec<file::Segment>) -> Rc<Queue> {
+        debug_assert!(!host.is_nil(), "survives: a node without a name");
+        debug_assert!(!self.is_stopping.get(), "survives: the shard's hints have stopped");
         let shard_folder = file::of_shard(&self.config.folder, runtime::shard_id());
         let folder = file::of_host(&shard_folder, host);
         let queue = Rc::new(Queue::new(host, folder, segments));
@@ -438,6 +441,7 @@ impl Hints {
                 some => some,
             };
             let fits = count < concurrency && sum.saturating_add(bytes) <= FLYING_BYTES_MAX;
+            debug_assert!(count != 0 || sum == 0, "bounded: {sum} bytes of no hint");
             if fits || count == 0 {
                 self.flying.set((count + 1, sum + bytes));
                 return InFlight { hints: self.clone(), bytes };
@@ -505,6 +509,7 @@ async fn look(hints: Rc<Hints>) {
     loop {
         let places = hints.places.borrow().clone();
         let others = places.others();
+        debug_assert!(others.iter().all(|host| !host.is_nil()), "within-window: {others:?}");
         hints.down_since.borrow_mut().retain(|host, _| others.contains(host));
         for host in others {
             hints.down_for(host, &*places);

@@ -45,6 +45,8 @@ pub struct Point {
 impl Point {
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.places.is_sorted_by(|a, b| a < b), "one-form: {:?}", self.places);
+        let known = self.places.iter().all(|place| place.shard < self.shards);
+        debug_assert!(known, "one-form: of {} shards: {:?}", self.shards, self.places);
         let mut out = Vec::with_capacity(23 + 26 * self.places.len());
         out.put_u8(VERSION);
         out.put(self.host.as_bytes());

@@ -124,6 +124,7 @@ impl Queue {
 
     /// Drops all segments that there are.
     pub(super) fn discard(&self) {
+        debug_assert!(self.discarded.get() <= self.last.get(), "behind-the-last: not there yet");
         self.discarded.set(self.last.get());
         self.changed.notify_all();
     }
@@ -141,6 +142,7 @@ impl Queue {
     /// A segment was sent, or is not to be.
     pub(super) fn forget_first(&self) -> Option<Segment> {
         let first = self.sealed.borrow_mut().pop_front();
+        debug_assert!(first.is_some(), "behind-the-last: a segment that is none is forgotten");
         self.changed.notify_all();
         first
     }
@@ -205,6 +207,8 @@ async fn write_batch(
     if batch.is_empty() {
         return true;
     }
+    let none = batch.iter().all(|hint| hint.bytes.is_empty());
+    debug_assert!(!none, "told-when-durable: hints without bytes");
     let bytes: Vec<u8> = batch.iter().flat_map(|hint| hint.bytes.iter().copied()).collect();
     let written = append(queue, writer, &bytes).await;
     queue.waiting_bytes.set(queue.waiting_bytes.get() - bytes.len());

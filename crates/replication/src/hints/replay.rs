@@ -11,7 +11,7 @@ use super::file::{self, Found, Reader};
 use super::queue::Queue;
 use super::{Hints, Planted};
 use crate::wire::{Refusal, RefusalKind, verb};
-use messaging::{CallError, HostId, Messaging, Payload, Target, ToShard};
+use messaging::{CallError, HostId, Messaging, NotSent, Payload, Target, ToShard};
 use model::Uuid;
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep, timeout};
@@ -150,6 +150,8 @@ async fn send_segment(hints: &Rc<Hints>, queue: &Rc<Queue>, number: u64, from: u
         drop(scope.spawn(one));
     }
     scope.join().await;
+    let first = sending.first_failed.get();
+    debug_assert!(first.is_none_or(|first| from <= first), "in-order: {first:?} before {from}");
     match sending.first_failed.get().or(reached) {
         Some(at) => Ended::At(at),
         None => Ended::Whole,
@@ -162,6 +164,7 @@ fn wait(throttle: &RefCell<Throttle>, bytes: usize, rate: u64) -> Duration {
 
 /// Sends a hint; whether it need not be sent again.
 async fn send_one(hints: &Hints, host: Uuid, request: Vec<u8>) -> bool {
+    debug_assert!(0 < hints.in_flight(), "in-order: a hint that is not counted");
     let counters = &hints.counters;
     let bytes = request.len() as u64;
     match call(host, request).await {
@@ -195,6 +198,10 @@ async fn call(host: Uuid, request: Vec<u8>) -> Result<(), Refusal> {
         Ok(_) => Err(Refusal::new(RefusalKind::Failed, "an acknowledgement with bytes")),
         Err(CallError::Failed(words)) => Err(Refusal::decode(&words)
             .unwrap_or_else(|damaged| Refusal::new(RefusalKind::Failed, damaged.to_string()))),
-        Err(error) => Err(Refusal::new(RefusalKind::Failed, error.to_string())),
+        Err(error) => {
+            let is_too_large = matches!(error, CallError::NeverSent(NotSent::TooLarge { .. }));
+            let kind = if is_too_large { RefusalKind::Refused } else { RefusalKind::Failed };
+            Err(Refusal::new(kind, error.to_string()))
+        }
     }
 }

@@ -145,9 +145,10 @@ impl Pending {
 
 /// A replica has not acknowledged: it lacks the write until a hint, a read or a repair brings it.
 fn note_missed(pending: &Pending, replica: &Replica) {
-    let Ok(coordinator) = own_coordinator() else { return };
-    let background = coordinator.background();
-    background.missed.set(background.missed.get() + 1);
+    if let Ok(coordinator) = own_coordinator() {
+        let background = coordinator.background();
+        background.missed.set(background.missed.get() + 1);
+    }
     if let Some(hints) = Hints::of_shard().filter(|_| !replica.is_here) {
         hints.keep(&missed(replica, pending.began, &pending.told, &|| pending.told.request()));
     }
@@ -223,8 +224,9 @@ impl Coordinator {
                     pending.settle(replica, &candidate, Ok(()));
                 }
                 true => {
-                    let deliver = deliver(pending.clone(), *replica, candidate);
-                    drop(self.background.spawn(deliver));
+                    let pending = pending.clone();
+                    let telling = Telling { pending, replica: *replica, is_settled: false };
+                    drop(self.background.spawn(deliver(telling, candidate)));
                 }
             }
         }
@@ -296,13 +298,30 @@ impl Coordinator {
     }
 }
 
+/// A replica that is being told. One that is given up, since the node stops, has missed the write.
+struct Telling {
+    pending: Rc<Pending>,
+    replica: Replica,
+    is_settled: bool,
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            note_missed(&self.pending, &self.replica);
+        }
+    }
+}
+
 /// Tells one replica.
-async fn deliver(pending: Rc<Pending>, replica: Replica, candidate: Candidate) {
+async fn deliver(mut telling: Telling, candidate: Candidate) {
+    let Telling { pending, replica, .. } = &telling;
     let told = match own_coordinator() {
-        Ok(coordinator) => coordinator.tell(&replica, &pending.told, pending.time).await,
+        Ok(coordinator) => coordinator.tell(replica, &pending.told, pending.time).await,
         Err(_) => Err(Refusal::new(RefusalKind::Failed, "the node stops")),
     };
-    pending.settle(&replica, &candidate, told);
+    pending.settle(replica, &candidate, told);
+    telling.is_settled = true;
 }
 
 pub(super) fn unavailable(options: &WriteOptions, missing: Unavailable) -> WriteError {

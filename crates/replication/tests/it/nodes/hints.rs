@@ -1,16 +1,18 @@
-//! What nodes miss while they are away, others keep for them and send when they are back: all of it,
-//! without a read, unless it may not be kept or is not worth it any more.
+//! What nodes miss while they are away, others keep for them and send when they are back: all of
+//! it, without a read, unless it may not be kept or is not worth it any more.
 
 use super::world::*;
 use cluster::Cluster;
 use replication::hints::decide::Enabled;
 use replication::hints::{Hints, Options, Planted, point};
-use replication::{Consistency, WriteError};
+use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteError};
 use runtime::time::{sleep, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Prng;
+use testkit::config::entry;
+use testkit::rows;
 
 const ANY: Consistency = Consistency::Any;
 const ONE: Consistency = Consistency::One;
@@ -142,6 +144,72 @@ fn who_is_only_cut_off_is_sent_what_it_missed() {
     nodes.set_cut(2, false);
     nodes.world.run_for(40 * SECOND);
     assert_eq!(found(&mut nodes, 2, 0..10), vec![Some(1); 10]);
+}
+
+#[test]
+fn batches_and_counters_are_kept_too() {
+    let mut nodes = three(18);
+    nodes.crash(2);
+    nodes.run(0, async {
+        let table = entry("ks", "t");
+        let part = |pk: i32| BatchEntry {
+            table: table.clone(),
+            token: rows::token(pk),
+            mutation: rows::put(&table, pk, 1, 1),
+        };
+        let options = write_options(QUORUM);
+        for kind in [BatchKind::Logged, BatchKind::Unlogged] {
+            let parts = (0..10).map(part).collect();
+            coordinator().write_batch(kind, parts, &options).await.expect("a batch");
+        }
+        let table = entry("ks", "c");
+        for pk in [1, 2, 1] {
+            let add = rows::add(&table, pk, 5);
+            coordinator().increment(&table, rows::token(pk), add, &options).await.expect("led");
+        }
+    });
+    nodes.start(2);
+    nodes.world.run_for(5 * SECOND);
+    assert_eq!(found(&mut nodes, 2, 0..10), vec![Some(1); 10]);
+    nodes.run(2, async {
+        assert_eq!(count(1, ONE).await, Ok(Some(10)));
+        assert_eq!(count(2, ONE).await, Ok(Some(5)));
+    });
+}
+
+/// A node goes while it is sent hints: those that it did not acknowledge are sent again.
+#[test]
+fn what_fails_on_its_way_is_sent_again() {
+    let mut hinting = Hinting::new();
+    hinting.config.segment_bytes = 1 << 20;
+    let mut nodes = Nodes::new(19, &[1, 1, 1]).hinting(hinting);
+    nodes.crash(2);
+    write(&mut nodes, 0, 0..200, 1);
+    nodes.world.run_for(2 * SECOND);
+    set(&mut nodes, 0, |options| options.bytes_per_second = 300);
+    nodes.start(2);
+    for round in 0..4 {
+        nodes.world.run_for(2 * SECOND);
+        match round % 2 {
+            0 => {
+                nodes.crash(2);
+                nodes.world.run_for(SECOND);
+                nodes.start(2);
+            }
+            _ => {
+                nodes.set_cut(2, true);
+                nodes.world.run_for(12 * SECOND);
+                nodes.set_cut(2, false);
+            }
+        }
+    }
+    let (_, sent, ..) = counted(&mut nodes, 0);
+    assert!(10 < sent && sent < 200, "{sent} were sent so far");
+    set(&mut nodes, 0, |options| options.bytes_per_second = 0);
+    nodes.world.run_for(30 * SECOND);
+    assert_eq!(found(&mut nodes, 2, 0..200), vec![Some(1); 200]);
+    let errors = nodes.run(0, async { hints().counters().send_errors.get() });
+    assert!(0 < errors, "nothing has failed");
 }
 
 /// Keys whose one copy is on that node.
@@ -324,7 +392,7 @@ fn what_is_too_old_or_was_truncated_is_not_sent() {
     nodes.run(0, async { hints().pause(true) });
     nodes.start(2);
     let truncate = async {
-        let table = testkit::config::entry("ks", "t").schema.id;
+        let table = entry("ks", "t").schema.id;
         coordinator().truncate(table, 10 * SECOND).await.expect("a truncation");
     };
     nodes.run(1, truncate);
@@ -423,6 +491,26 @@ fn a_stop_writes_what_waits() {
     nodes.crash(0);
     nodes.start(0);
     nodes.start(2);
+    nodes.world.run_for(5 * SECOND);
+    assert_eq!(found(&mut nodes, 2, 0..10), vec![Some(1); 10]);
+}
+
+/// So does one while replicas have not answered yet.
+#[test]
+fn a_stop_keeps_what_was_on_its_way() {
+    let mut nodes = three(17);
+    nodes.set_cut(2, true);
+    nodes.run(0, async {
+        for pk in 0..10 {
+            put(pk, 1, 1, QUORUM).await.expect("a write");
+        }
+        assert_eq!(hints().bytes(), (0, 0), "their time is not over");
+        Coordinator::stop().await;
+        Hints::stop().await;
+    });
+    nodes.crash(0);
+    nodes.set_cut(2, false);
+    nodes.start(0);
     nodes.world.run_for(5 * SECOND);
     assert_eq!(found(&mut nodes, 2, 0..10), vec![Some(1); 10]);
 }
