@@ -82,6 +82,7 @@ def test_a_node_that_was_away_is_sent_what_it_missed(nodes, tablets):
 def test_operators_turn_hints_on_and_off(nodes):
     session = nodes[0].connect()
     keyspace(session, "ks", True)
+    gone = host_id(nodes[2])
     assert nodetool(nodes[0], "statushandoff") == "Hinted handoff is running\n"
     nodetool(nodes[0], "disablehandoff")
     assert nodetool(nodes[0], "statushandoff") == "Hinted handoff is not running\n"
@@ -94,14 +95,14 @@ def test_operators_turn_hints_on_and_off(nodes):
     nodes.wait_for_peers()
     there = nodes[2].connect()
     assert count(there, range(20), 1) == 0
-    assert nodetool(nodes[0], "listpendinghints") == host_id(nodes[2]) + "\n"
+    assert nodetool(nodes[0], "listpendinghints") == gone + "\n"
     nodetool(nodes[0], "resumehandoff")
     until(lambda: count(there, range(10, 20), 1) == 10)
     assert count(there, range(10), 1) == 0
     down(nodes, 2)
     session = nodes[0].connect()
     write(session, range(20, 30), 1)
-    nodetool(nodes[0], "truncatehints", host_id(nodes[2]))
+    nodetool(nodes[0], "truncatehints", gone)
     until(lambda: "does not have any" in nodetool(nodes[0], "listpendinghints"))
     nodetool(nodes[0], "setmaxhintwindow", "0")
     assert nodetool(nodes[0], "getmaxhintwindow") == "Current max hint window: 0 ms\n"

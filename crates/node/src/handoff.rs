@@ -42,10 +42,6 @@ struct Handoff {
     kib_per_second: Live<i64>,
 }
 
-fn somewhere(text: &String) -> Result<(), String> {
-    Enabled::parse(text).map(drop)
-}
-
 fn millis(number: &i64) -> Result<(), String> {
     if *number < 0 { Err("not a number from 0 on".to_owned()) } else { Ok(()) }
 }
@@ -66,6 +62,7 @@ fn kibibytes(number: &i64) -> Result<(), String> {
 
 impl Handoff {
     fn registered(settings: &Settings) -> Handoff {
+        let somewhere = |text: &String| Enabled::parse(text).map(drop);
         Handoff {
             enabled: settings.register(ENABLED, "true".to_owned(), somewhere),
             window_ms: settings.register(WINDOW, WINDOW_DEFAULT_MS, millis),

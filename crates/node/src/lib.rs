@@ -4,9 +4,9 @@
 //! From the ground up: [`version`], `address` and `folder` (what options name), `shards` (how many,
 //! how much memory, how they end), `offers` (options as the parts are offered them); what some of
 //! them mean: [`encryption`], `certificates` (logins by certificate), `seeds` (the other nodes),
-//! `snitch` (data centre and rack), `handoff` (hints), `audit` (the audit log, its way to syslog), `clients` (what
-//! clients may do), `limits` and [`patience`] (while the node runs); `config` (all of it, as
-//! values), this (start and stop).
+//! `snitch` (data centre and rack), `handoff` (hints), `audit` (the audit log, its way to syslog),
+//! `clients` (what clients may do), `limits` and [`patience`] (while the node runs); `config` (all
+//! of it, as values), this (start and stop).
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`. Who
 //! starts a node decides what it listens on: a server, or a tool that only measures.

@@ -173,7 +173,7 @@ async fn truncate_hints(session: &mut Session) -> Done {
 /// Sets a number that is the parameter and the place of the same name.
 async fn post_number(session: &mut Session, name: &'static str, path: &str) -> Done {
     let Some(text) = session.given.text(name).map(str::to_string) else {
-        return wrong(&format!("required parameters are missing: {name}"));
+        return wrong(format!("required parameters are missing: {name}"));
     };
     if text.parse::<u32>().is_err() {
         return Err(Failure::Line(format!(
