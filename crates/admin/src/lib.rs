@@ -24,5 +24,5 @@ mod server;
 mod tasks;
 
 pub use guard::Guard;
-pub use rest::{Door, Loggers, Mode, Moved, Rest, Transport};
+pub use rest::{Door, Handed, Handoff, Loggers, Mode, Moved, Rest, Transport};
 pub use server::{Config, Server, Service};

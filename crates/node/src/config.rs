@@ -4,6 +4,7 @@ use crate::address::address;
 use crate::audit;
 use crate::certificates;
 use crate::folder::workdir;
+use crate::handoff;
 use crate::offers::offers;
 use crate::seeds;
 use crate::shards::memory_bytes;
@@ -30,6 +31,8 @@ pub struct Config {
     /// What it is told about other nodes; `None`: it belongs to no cluster, and does not listen for
     /// any.
     pub membership: Option<cluster::membership::Config>,
+    /// How it keeps what other nodes miss, if it belongs to a cluster.
+    pub hints: Option<replication::hints::Config>,
     /// Every option, for those who let theirs change.
     pub offers: Vec<Offer>,
 }
@@ -63,6 +66,7 @@ pub fn config(values: &Values, shards: u16) -> Result<Config, String> {
         coordinator: replication::Config { batch_memory },
         processor,
         membership: None,
+        hints: None,
         offers: offers(values),
     })
 }
@@ -74,7 +78,8 @@ pub fn config_of_member(values: &Values, shards: u16) -> Result<Config, String> 
     let listen = SocketAddr::new(node.listen_address, node.listen_port);
     let segment_bytes = config.boot.storage.segment_bytes;
     let membership = Some(seeds::membership(values, listen, segment_bytes)?);
-    Ok(Config { membership, ..config })
+    let hints = Some(handoff::config(values));
+    Ok(Config { membership, hints, ..config })
 }
 
 /// Who may do what, as the options say.

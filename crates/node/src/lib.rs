@@ -4,9 +4,9 @@
 //! From the ground up: [`version`], `address` and `folder` (what options name), `shards` (how many,
 //! how much memory, how they end), `offers` (options as the parts are offered them); what some of
 //! them mean: [`encryption`], `certificates` (logins by certificate), `seeds` (the other nodes),
-//! `snitch` (data centre and rack), `audit` (the audit log, its way to syslog), `clients` (what
-//! clients may do), `limits` and [`patience`] (while the node runs); `config` (all of it, as
-//! values), this (start and stop).
+//! `snitch` (data centre and rack), `handoff` (hints), `audit` (the audit log, its way to syslog),
+//! `clients` (what clients may do), `limits` and [`patience`] (while the node runs); `config` (all
+//! of it, as values), this (start and stop).
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`. Who
 //! starts a node decides what it listens on: a server, or a tool that only measures.
@@ -18,6 +18,7 @@ mod clients;
 mod config;
 pub mod encryption;
 mod folder;
+mod handoff;
 mod limits;
 mod offers;
 pub mod patience;
@@ -37,6 +38,7 @@ use cluster::Settings;
 use options::Values;
 use query::Processor;
 use replication::Coordinator;
+use replication::hints::Hints;
 use runtime::Erased;
 use std::time::Duration;
 
@@ -55,12 +57,16 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         }
         let started = Coordinator::start(config.coordinator).await;
         started.map_err(|error| format!("cannot finish the batches of the last run: {error}"))?;
+        if let Some(hints) = config.hints {
+            Hints::start(hints, None).await?;
+        }
         let cluster = runtime::local::get::<cluster::Cluster>();
         cluster.secure(config.access).await?;
         Processor::start(config.processor).await;
         query::execute_for_others().await;
         audit::start(config.audit).await?;
         let provide = || async {
+            handoff::provide();
             limits::provide();
             patience::provide();
         };
@@ -76,6 +82,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
 pub fn refused_settings(values: &Values) -> Vec<String> {
     let settings = Settings::default();
     offers(values).into_iter().for_each(|offer| settings.offer(offer));
+    handoff::check(&settings);
     limits::check(&settings);
     patience::register(&settings);
     query::Options::check(&settings);
@@ -90,6 +97,7 @@ pub fn stop() -> Erased<'static, Result<(), String>> {
         Processor::stop().await;
         cluster::membership::stop().await;
         Coordinator::stop().await;
+        Hints::stop().await;
         cluster::stop().await.map_err(|error| error.to_string())
     })
 }

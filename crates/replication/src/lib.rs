@@ -15,8 +15,8 @@
 //!
 //! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
 //! [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas); [`placement`],
-//! `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what other nodes ask
-//! for); [`fragments`] (mutation fragments as they are stored).
+//! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what
+//! other nodes ask for); [`fragments`] (mutation fragments as they are stored).
 
 mod batchlog;
 pub mod coordinator;
@@ -26,6 +26,7 @@ pub mod digest;
 pub mod error;
 mod flock;
 pub mod fragments;
+pub mod hints;
 pub mod options;
 pub mod paxos;
 pub mod placement;

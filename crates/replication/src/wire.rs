@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! MUTATION            (length:be32 mutation)+               -> nothing
+//! HINT_MUTATION       as MUTATION, of a write that was missed -> nothing
 //! COUNTER_MUTATION    consistency:be16 mutation             -> nothing
 //! READ_DATA           command                               -> page
 //! READ_DIGEST         command                               -> digest
@@ -32,6 +33,7 @@ pub mod verb {
     pub const READ_DATA: Verb = Verb::new(103, "READ_DATA");
     pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
     pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
+    pub const HINT_MUTATION: Verb = Verb::new(110, "HINT_MUTATION");
     pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");
     pub const PAXOS_PREPARE: Verb = Verb::new(113, "PAXOS_PREPARE");
     pub const PAXOS_ACCEPT: Verb = Verb::new(114, "PAXOS_ACCEPT");

@@ -15,6 +15,7 @@ mod console;
 mod descriptors;
 mod encryption;
 mod ephemeral;
+mod handoff;
 mod large_data;
 mod maintenance;
 mod metrics;
@@ -253,7 +254,8 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let (default, levels) =
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
     let loggers = Rc::new(Loggers(logging::Loggers::of(default, &levels)?));
-    let door = admin::Door { cluster, version: version(), transport, loggers };
+    let handoff = Rc::new(handoff::Kept { host: cluster.node().host_id });
+    let door = admin::Door { cluster, version: version(), transport, loggers, handoff };
     let service =
         admin::Service::Rest(admin::Rest::new(door), Box::new(console), guard(&plan.values));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;

@@ -10,6 +10,7 @@
 
 mod coordinator;
 mod cql;
+mod hints;
 mod memory;
 mod runtime_counts;
 mod spans;
@@ -22,6 +23,7 @@ use native::Server;
 use node::version::version;
 use query::Processor;
 use replication::Coordinator;
+use replication::hints::Hints;
 use runtime::task::yield_if_needed;
 use storage::Storage;
 pub(crate) use tables::Tables;
@@ -63,6 +65,9 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
         coordinator::traffic(&mut sheet).await;
         coordinator::expiry(&mut sheet, &coordinator);
+    }
+    if let Some(hints) = Hints::of_shard() {
+        hints::all(&mut sheet, &hints);
     }
     if let Some(server) = runtime::local::try_get::<Server>() {
         cql::transport(&mut sheet, &server);

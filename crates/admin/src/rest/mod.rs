@@ -15,6 +15,7 @@ mod compaction_manager;
 mod config;
 mod dates;
 mod describe;
+mod handoff;
 mod identity;
 mod injections;
 mod latency;
@@ -40,9 +41,11 @@ use crate::guard::Guard;
 use api::Api;
 use cluster::Cluster;
 pub use identity::Mode;
+use model::Uuid;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What requests are answered with.
 pub struct Door {
@@ -54,7 +57,29 @@ pub struct Door {
     pub transport: Rc<dyn Transport>,
     /// What goes into the log.
     pub loggers: Rc<dyn Loggers>,
+    /// What is kept for other nodes.
+    pub handoff: Rc<dyn Handoff>,
 }
+
+/// The hints of the node: writes that are kept for nodes which are away.
+pub trait Handoff {
+    /// Marks the hints that there are for these nodes; of none: for all.
+    fn mark(&self, targets: Vec<Uuid>) -> Handed<Vec<u8>>;
+    /// Whether those that were marked are sent, or are within that time. The error says what is
+    /// wrong with the mark.
+    fn wait(&self, point: Vec<u8>, time: Duration) -> Handed<Result<bool, String>>;
+    /// Sends none, or sends them again.
+    fn pause(&self, is_paused: bool) -> Handed<()>;
+    /// Drops all, or those for one node.
+    fn discard(&self, of: Option<Uuid>) -> Handed<()>;
+    /// The nodes for which there are some.
+    fn hosts(&self) -> Handed<Vec<Uuid>>;
+    /// How many were kept since the start, and how many bytes wait to be.
+    fn written(&self) -> Handed<(u64, u64)>;
+}
+
+/// What [`Handoff`] answers.
+pub type Handed<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// The loggers of the process.
 pub trait Loggers {
@@ -121,6 +146,7 @@ fn api() -> Api {
     compaction::operations(&mut api);
     compaction_manager::operations(&mut api);
     peers::operations(&mut api);
+    handoff::operations(&mut api);
     proxy::operations(&mut api);
     levels::operations(&mut api);
     system::operations(&mut api);

@@ -1,12 +1,11 @@
-//! `/gossiper`, `/failure_detector`, `/snitch`, `/messaging_service`, `/stream_manager`,
-//! `/hinted_handoff`, `/raft`: what is asked of a node about the others. Of those it knows where
-//! they are and whether they answer; it counts no messages, and keeps no hints.
+//! `/gossiper`, `/failure_detector`, `/snitch`, `/messaging_service`, `/stream_manager`, `/raft`:
+//! what is asked of a node about the others. Of those it knows where they are and whether they
+//! answer; it counts no messages.
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
-use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
-use cluster::{Cluster, Node, Nodes};
+use cluster::{Node, Nodes};
 use hyper::Method;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
@@ -18,12 +17,11 @@ pub(super) fn operations(api: &mut Api) {
     snitch(api);
     messaging(api);
     streams(api);
-    hints(api);
     raft(api);
 }
 
 /// The node of that address or host id; refuses those that are not there.
-fn known(door: &Door, asked: &str) -> Result<Node, Answer> {
+pub(super) fn known(door: &Door, asked: &str) -> Result<Node, Answer> {
     let nodes = Nodes::seen(&door.cluster);
     let unknown = || Answer::refused(400, format!("{asked} is no node of the cluster"));
     nodes.named(asked).cloned().ok_or_else(unknown)
@@ -218,58 +216,6 @@ fn streams(api: &mut Api) {
     }
 }
 
-/// A place in the hints of a node without peers: its version, its id and a checksum.
-const POINT_VERSION: u8 = 3;
-
-fn sync_point(cluster: &Cluster) -> Vec<u8> {
-    let mut bytes = vec![POINT_VERSION];
-    bytes.extend_from_slice(cluster.node().host_id.as_bytes());
-    let sum = crc(&bytes);
-    bytes.extend_from_slice(&sum.to_be_bytes());
-    bytes
-}
-
-fn crc(bytes: &[u8]) -> u32 {
-    stdx::checksum::crc32(bytes)
-}
-
-fn check_sync_point(text: &str) -> Result<(), String> {
-    let bytes = BASE64.decode(text).map_err(|_| "not a sync point".to_owned())?;
-    let Some((told, sum)) = bytes.split_last_chunk::<4>() else {
-        return Err("sync point is too short".to_owned());
-    };
-    if told.first() != Some(&POINT_VERSION) {
-        return Err("sync point has an unknown version".to_owned());
-    }
-    if crc(told) != u32::from_be_bytes(*sum) {
-        return Err("wrong checksum of the sync point".to_owned());
-    }
-    Ok(())
-}
-
-fn hints(api: &mut Api) {
-    let path = "/hinted_handoff/sync_point";
-    api.post(
-        path,
-        "Marks the hints that there are; there are none",
-        async |door: &Rc<Door>, _: &Call| {
-            Ok(Answer::json(json!(BASE64.encode(sync_point(&door.cluster)))))
-        },
-    )
-    .takes("target_hosts", Kind::Text, "For which nodes");
-    api.get(path, "Whether they were sent: they are", async |_: &Rc<Door>, call: &Call| {
-        let text = call.parameter("id").unwrap_or_default();
-        check_sync_point(text).map_err(|why| Answer::refused(400, why))?;
-        Ok(Answer::json(json!("DONE")))
-    })
-    .needs("id", Kind::Text, "What marking has answered")
-    .takes("timeout", Kind::Integer, "Seconds");
-    let path = "/hinted_handoff/metrics/create_hint/{addr}";
-    api.tells(path, "Hints that were made for a node", |_| json!(0));
-    let path = "/hinted_handoff/metrics/not_stored_hints/{addr}";
-    api.tells(path, "Hints for a node that could not be kept", |_| json!(0));
-}
-
 fn raft(api: &mut Api) {
     api.tells("/raft/leader_host", "The node that leads", |door| {
         json!(door.cluster.node().host_id.to_string())
@@ -294,29 +240,4 @@ fn raft(api: &mut Api) {
         Kind::Integer,
         "Seconds",
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sync_point_that_was_changed_is_refused() {
-        let mut bytes = vec![POINT_VERSION; 17];
-        let sum = crc(&bytes);
-        bytes.extend_from_slice(&sum.to_be_bytes());
-        assert_eq!(check_sync_point(&BASE64.encode(&bytes)), Ok(()));
-        for at in 1..bytes.len() {
-            let mut changed = bytes.clone();
-            changed[at] ^= 1;
-            let why = check_sync_point(&BASE64.encode(&changed)).unwrap_err();
-            assert!(why.contains("wrong checksum"), "{why}");
-        }
-        for (text, expected) in [("", "short"), ("AAAA", "short"), ("%", "not a sync point")] {
-            let why = check_sync_point(text).unwrap_err();
-            assert!(why.contains(expected), "{why}");
-        }
-        bytes[0] = 9;
-        assert!(check_sync_point(&BASE64.encode(&bytes)).unwrap_err().contains("version"));
-    }
 }

@@ -71,24 +71,12 @@ fn timeouts(api: &mut Api) {
 /// What needs other nodes, and has not happened.
 fn repairs(api: &mut Api) {
     for (name, summary) in [
-        ("total_hints", "Hints that were kept for other nodes"),
-        ("hints_in_progress", "Hints that are being written"),
-        ("max_hints_in_progress", "Hints that may be written at a time"),
         ("read_repair_attempted", "Read repairs"),
         ("read_repair_repaired_blocking", "Blocking read repairs"),
         ("read_repair_repaired_background", "Background read repairs"),
     ] {
         api.tells(format!("/storage_proxy/{name}"), summary, |_| json!(0));
     }
-    api.tells("/storage_proxy/hinted_handoff_enabled", "Whether hints would be kept", |_| {
-        json!(false)
-    });
-    api.tells("/storage_proxy/hinted_handoff_enabled_by_dc", "The same by data center", |_| {
-        json!([])
-    });
-    api.tells("/storage_proxy/max_hint_window", "Milliseconds for which they would be", |_| {
-        json!(0)
-    });
     api.tells("/storage_proxy/schema_versions", "Which nodes have which schema", |door| {
         let address = door.cluster.node().broadcast_address.to_string();
         let version = door.cluster.schema().version.to_string();

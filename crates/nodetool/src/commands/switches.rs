@@ -21,6 +21,42 @@ pub(super) const COMMANDS: &[Entry] = &[
     switch("enablebackup", "Keep a link to every new SSTable", |s| Box::pin(back_up(s, "true"))),
     switch("disablebackup", "Keep no links to new SSTables", |s| Box::pin(back_up(s, "false"))),
     switch("statusbackup", "Whether links to new SSTables are kept", |s| Box::pin(tell(s, BACKUP))),
+    switch("enablehandoff", "Keep writes for nodes that are down", |s| {
+        Box::pin(hand_off(s, "true"))
+    }),
+    switch("disablehandoff", "Keep no writes for nodes that are down", |s| {
+        Box::pin(hand_off(s, "false"))
+    }),
+    switch("statushandoff", "Whether writes are kept for nodes that are down", |s| {
+        Box::pin(handoff(s))
+    }),
+    switch("pausehandoff", "Send no hints", |s| Box::pin(pause(s, "true"))),
+    switch("resumehandoff", "Send hints again", |s| Box::pin(pause(s, "false"))),
+    Entry {
+        name: "sethintedhandoffthrottlekb",
+        about: "Set how fast hints are sent to one node",
+        options: &[],
+        places: &[one("throttle", "KiB a second; 0: no limit")],
+        run: |session| Box::pin(post_number(session, "throttle", "/hinted_handoff/throttle")),
+    },
+    switch("getmaxhintwindow", "Milliseconds that a node may be down until no more is kept", |s| {
+        Box::pin(hint_window(s))
+    }),
+    Entry {
+        name: "setmaxhintwindow",
+        about: "Set for how long writes are kept for a node that is down",
+        options: &[],
+        places: &[one("ms", "Milliseconds")],
+        run: |session| Box::pin(post_number(session, "ms", WINDOW)),
+    },
+    switch("listpendinghints", "Nodes for which there are hints", |s| Box::pin(pending(s))),
+    Entry {
+        name: "truncatehints",
+        about: "Drop what is kept for a node, or for all",
+        options: &[],
+        places: &[one("endpoint", "Its address or host id; without: all nodes")],
+        run: |session| Box::pin(truncate_hints(session)),
+    },
     switch("getlogginglevels", "Levels of log lines, by their origin", |s| Box::pin(levels(s))),
     Entry {
         name: "setlogginglevel",
@@ -67,6 +103,9 @@ pub(super) const COMMANDS: &[Entry] = &[
 
 const BINARY: &str = "/storage_service/native_transport";
 const GOSSIP: &str = "/storage_service/gossiping";
+const HANDOFF: &str = "/storage_proxy/hinted_handoff_enabled";
+const WINDOW: &str = "/storage_proxy/max_hint_window";
+const HINTS: &str = "/hinted_handoff/hints";
 const BACKUP: &str = "/storage_service/incremental_backups";
 const COMPACTION: &str = "/storage_service/compaction_throughput";
 const STREAM: &str = "/storage_service/stream_throughput";
@@ -90,6 +129,58 @@ async fn tell(session: &mut Session, path: &str) -> Done {
 
 async fn back_up(session: &mut Session, value: &str) -> Done {
     session.post(BACKUP, vec![("value", value.to_string())]).await.map(drop)
+}
+
+async fn hand_off(session: &mut Session, enable: &str) -> Done {
+    session.post(HANDOFF, vec![("enable", enable.to_string())]).await.map(drop)
+}
+
+async fn handoff(session: &mut Session) -> Done {
+    let is_on = session.get(HANDOFF).await? == serde_json::Value::Bool(true);
+    let running = if is_on { "running" } else { "not running" };
+    let mut text = format!("Hinted handoff is {running}\n");
+    let centers = session.get("/storage_proxy/hinted_handoff_enabled_by_dc").await?;
+    for center in centers.as_array().into_iter().flatten() {
+        text += &format!("Data center {} is enabled\n", plain(center));
+    }
+    session.say(&text)
+}
+
+async fn pause(session: &mut Session, pause: &str) -> Done {
+    session.post("/hinted_handoff/pause", vec![("pause", pause.to_string())]).await.map(drop)
+}
+
+async fn hint_window(session: &mut Session) -> Done {
+    let value = session.get(WINDOW).await?;
+    session.say(&format!("Current max hint window: {} ms\n", plain(&value)))
+}
+
+async fn pending(session: &mut Session) -> Done {
+    let hosts = session.get(HINTS).await?;
+    let hosts = hosts.as_array().cloned().unwrap_or_default();
+    match hosts.is_empty() {
+        true => session.say("This node does not have any pending hints\n"),
+        false => session.say(&hosts.iter().map(|host| plain(host) + "\n").collect::<String>()),
+    }
+}
+
+async fn truncate_hints(session: &mut Session) -> Done {
+    let host = session.given.text("endpoint").map(str::to_string);
+    let parameters = host.into_iter().map(|host| ("host", host)).collect();
+    session.ask(Method::Delete, HINTS, &[], parameters, None).await.map(drop)
+}
+
+/// Sets a number that is the parameter and the place of the same name.
+async fn post_number(session: &mut Session, name: &'static str, path: &str) -> Done {
+    let Some(text) = session.given.text(name).map(str::to_string) else {
+        return wrong(format!("required parameters are missing: {name}"));
+    };
+    if text.parse::<u32>().is_err() {
+        return Err(Failure::Line(format!(
+            "the argument ('{text}') for option '--{name}' is invalid"
+        )));
+    }
+    session.post(path, vec![(name, text)]).await.map(drop)
 }
 
 async fn levels(session: &mut Session) -> Done {

@@ -74,12 +74,23 @@ pub(super) const HINTS: &[OptionRow] = &[
         "hinted_handoff_enabled",
         "true",
         "Keep writes for nodes that are down: true, false or \
-        data centers",
+        data centers, by commas",
     )
-    .idle(),
-    number("max_hint_window_in_ms", "10800000", "Milliseconds that a node may be down").idle(),
-    number("max_hinted_handoff_concurrency", "0", "Hints sent at a time; 0: any").live().idle(),
-    number("hinted_handoff_throttle_in_kb", "1024", "KiB a second of hints").idle(),
+    .live(),
+    number(
+        "max_hint_window_in_ms",
+        "10800000",
+        "Milliseconds that a node may be down until nothing more is kept for it",
+    )
+    .live(),
+    number("max_hinted_handoff_concurrency", "0", "Hints that a shard sends at a time; 0: 8")
+        .live(),
+    number(
+        "hinted_handoff_throttle_in_kb",
+        "1024",
+        "KiB a second of hints to one node; 0: no limit",
+    )
+    .live(),
     number("max_hints_delivery_threads", "2", "Nodes that get hints at a time").idle(),
     number("batchlog_replay_throttle_in_kb", "1024", "KiB a second of batches").idle(),
     number("batchlog_replay_cleanup_after_replays", "1", "Rounds between flushes of batches")

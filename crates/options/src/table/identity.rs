@@ -44,7 +44,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "Directory of the schema commitlog; default: schema in the commitlog directory",
     ),
-    text("hints_directory", "", "Folder of hints; hints in workdir").idle(),
+    text("hints_directory", "", "Folder of hints; default: hints in workdir"),
     text("view_hints_directory", "", "Folder of hints of views; view_hints in workdir").idle(),
     text("saved_caches_directory", "", "Folder of saved caches").idle(),
     class("endpoint_snitch", "SimpleSnitch", SNITCHES, "How a node knows its data center and rack"),

@@ -18,6 +18,7 @@ pub mod row_ttl;
 
 use crate::counter;
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
+use crate::hints::Hints;
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
@@ -455,6 +456,9 @@ impl Coordinator {
         let truncate = move || async move {
             let Ok(storage) = own_storage() else { return Err("the node stops".to_owned()) };
             let shard = runtime::shard_id();
+            if let Some(hints) = Hints::of_shard() {
+                hints.forget_table(table, at).await?;
+            }
             match storage.truncate(table, at).await {
                 Ok(place) => Ok(place.map(|place| (shard, place))),
                 Err(error) => Err(format!("shard {shard}: {error}")),

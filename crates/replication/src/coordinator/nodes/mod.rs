@@ -38,6 +38,7 @@ pub use write::Background;
 
 use super::Coordinator;
 use crate::error::{ReadError, WriteError};
+use crate::hints::Hints;
 use crate::options::Consistency;
 use crate::placement::{Places, Replica, Replicas};
 use crate::plan::nodes::{Candidate, Factors};
@@ -88,6 +89,9 @@ impl Coordinator {
     /// where the cluster does: for tests without one. Once on each shard, before its first request.
     #[doc(hidden)]
     pub fn join(&self, places: Rc<dyn Places>) {
+        if let Some(hints) = Hints::of_shard() {
+            hints.join(places.clone());
+        }
         let joined = self.nodes.places.set(places);
         assert!(joined.is_ok(), "acknowledged-at-level: a shard joins once");
     }

@@ -168,6 +168,21 @@ impl Told {
         }
     }
 
+    /// The bytes of a request that tells it: of what a round has chosen, the write alone.
+    pub(super) fn request(&self) -> Vec<u8> {
+        match self {
+            Told::One(bytes) | Told::Learned { bytes, .. } => {
+                [&wire::single_head(bytes)[..], bytes].concat()
+            }
+            Told::Many(_, bytes) => bytes.to_vec(),
+        }
+    }
+
+    /// How many they are.
+    pub(super) fn request_bytes(&self) -> usize {
+        self.size_bytes() + if matches!(self, Told::Many(..)) { 0 } else { 4 }
+    }
+
     fn payload(&self) -> (Verb, Payload) {
         match self {
             Told::One(bytes) => {

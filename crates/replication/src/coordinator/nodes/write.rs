@@ -8,15 +8,16 @@ use super::peers::Told;
 use super::{Coordinator, Planted, refuse_write};
 use crate::coordinator::own_coordinator;
 use crate::error::WriteError;
+use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, Unavailable, plan_write};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
-use model::Uuid;
 use mutation::FrozenMutation;
 use runtime::sync::Notify;
-use runtime::time::timeout;
+use runtime::task::join_all;
+use runtime::time::{timeout, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -108,8 +109,9 @@ struct Pending {
     outstanding: Cell<usize>,
     told: Told,
     time: Duration,
-    /// Replicas that do not have it, as far as is known: for hints.
-    missed: RefCell<Vec<Uuid>>,
+    /// When it began, for hints.
+    began: i64,
+    has_missed: Cell<bool>,
     first: RefCell<Option<Refusal>>,
     goes_on: RefCell<Option<GoesOn>>,
 }
@@ -132,11 +134,11 @@ impl Pending {
             Ok(()) => self.tally.borrow_mut().acknowledge(candidate),
             // It may still come to have it; whoever waits for enough waits to the end.
             Err(refusal) if refusal.kind == RefusalKind::TimedOut => {
-                self.missed.borrow_mut().push(replica.host_id);
+                note_missed(self, replica);
             }
             Err(refusal) => {
                 self.tally.borrow_mut().fail(candidate);
-                self.missed.borrow_mut().push(replica.host_id);
+                note_missed(self, replica);
                 self.first.borrow_mut().get_or_insert(refusal);
             }
         }
@@ -145,27 +147,44 @@ impl Pending {
         self.outstanding.set(outstanding - 1);
         if outstanding == 1 {
             self.goes_on.take();
-            note_missed(self);
+            all_have_ended(self);
         }
         self.changed.notify_all();
     }
 }
 
-/// All replicas have ended: those that did not acknowledge lack the write until a read or a repair
-/// brings it. Here is where hints for them begin.
-fn note_missed(pending: &Pending) {
-    let missed = pending.missed.borrow();
+/// All replicas have ended. What a round has chosen is remembered until all have learned it.
+fn all_have_ended(pending: &Pending) {
     debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
     debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
-    let Ok(coordinator) = own_coordinator() else { return };
-    if missed.is_empty() {
-        if let Told::Learned { place, ballot, .. } = &pending.told {
-            coordinator.all_have_learned(place, *ballot);
-        }
-        return;
+    if let Told::Learned { place, ballot, .. } = &pending.told
+        && !pending.has_missed.get()
+        && let Ok(coordinator) = own_coordinator()
+    {
+        coordinator.all_have_learned(place, *ballot);
     }
-    let background = coordinator.background();
-    background.missed.set(background.missed.get() + missed.len() as u64);
+}
+
+/// A replica has not acknowledged: it lacks the write until a hint, a read or a repair brings it.
+fn note_missed(pending: &Pending, replica: &Replica) {
+    pending.has_missed.set(true);
+    if let Ok(coordinator) = own_coordinator() {
+        let background = coordinator.background();
+        background.missed.set(background.missed.get() + 1);
+    }
+    if let Some(hints) = Hints::of_shard().filter(|_| !replica.is_here) {
+        hints.keep(&missed(replica, pending.began, &pending.told, &|| pending.told.request()));
+    }
+}
+
+fn missed<'a>(
+    replica: &Replica,
+    written_at: i64,
+    told: &Told,
+    request: &'a dyn Fn() -> Vec<u8>,
+) -> Missed<'a> {
+    let bytes = told.request_bytes();
+    Missed { host: replica.host_id, written_at, bytes, request }
 }
 
 impl Coordinator {
@@ -201,30 +220,66 @@ impl Coordinator {
             false => level,
         };
         let tally = plan_write(level, &factors, &candidates);
-        let tally = tally.map_err(|missing| unavailable(options, missing))?;
+        let began = wall_micros();
+        let tally = match tally {
+            Ok(tally) => tally,
+            Err(Unavailable { alive: 0, .. }) if level == Consistency::Any => {
+                return self.hint_all(&replicas, began, &told, options).await;
+            }
+            Err(missing) => return Err(unavailable(options, missing)),
+        };
         let pending = Rc::new(Pending {
             tally: RefCell::new(tally),
             changed: Notify::new(),
             outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
             told,
             time: options.timeout,
-            missed: RefCell::default(),
+            began,
+            has_missed: Cell::new(false),
             first: RefCell::default(),
             goes_on: RefCell::default(),
         });
         for (replica, candidate) in replicas.iter().zip(candidates) {
             match candidate.is_alive {
-                false => pending.missed.borrow_mut().push(replica.host_id),
+                false => note_missed(&pending, replica),
                 true if replica.is_here && is_here_done => {
                     pending.settle(replica, &candidate, Ok(()));
                 }
                 true => {
-                    let deliver = deliver(pending.clone(), *replica, candidate);
-                    drop(self.background.spawn(deliver));
+                    let pending = pending.clone();
+                    let telling = Telling { pending, replica: *replica, is_settled: false };
+                    drop(self.background.spawn(deliver(telling, candidate)));
                 }
             }
         }
         self.wait_for(&pending, options).await
+    }
+
+    /// No replica is alive: at ANY it is enough that one of them has a hint that survives.
+    async fn hint_all(
+        &self,
+        replicas: &[Replica],
+        began: i64,
+        told: &Told,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let none = unavailable(options, Unavailable { required: 1, alive: 0 });
+        let Some(hints) = Hints::of_shard() else { return Err(none) };
+        let request = || told.request();
+        let one = async |replica: &Replica| {
+            debug_assert!(!replica.is_here, "counted-for-any-alone: this node is alive");
+            hints.keep_durably(&missed(replica, began, told, &request)).await
+        };
+        let all = join_all(replicas.iter().map(one));
+        match timeout(options.timeout, all).await {
+            Ok(kept) if kept.contains(&Ok(true)) => Ok(()),
+            Ok(kept) if kept.iter().all(Result::is_err) => Err(none),
+            // One may be there after all.
+            _ => {
+                let WriteOptions { consistency, kind, .. } = *options;
+                Err(WriteError::Timeout { consistency, received: 0, required: 1, kind })
+            }
+        }
     }
 
     async fn wait_for(
@@ -265,13 +320,30 @@ impl Coordinator {
     }
 }
 
+/// A replica that is being told. One that is given up, since the node stops, has missed the write.
+struct Telling {
+    pending: Rc<Pending>,
+    replica: Replica,
+    is_settled: bool,
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            note_missed(&self.pending, &self.replica);
+        }
+    }
+}
+
 /// Tells one replica.
-async fn deliver(pending: Rc<Pending>, replica: Replica, candidate: Candidate) {
+async fn deliver(mut telling: Telling, candidate: Candidate) {
+    let Telling { pending, replica, .. } = &telling;
     let told = match own_coordinator() {
-        Ok(coordinator) => coordinator.tell(&replica, &pending.told, pending.time).await,
+        Ok(coordinator) => coordinator.tell(replica, &pending.told, pending.time).await,
         Err(_) => Err(Refusal::new(RefusalKind::Failed, "the node stops")),
     };
-    pending.settle(&replica, &candidate, told);
+    pending.settle(replica, &candidate, told);
+    telling.is_settled = true;
 }
 
 pub(super) fn unavailable(options: &WriteOptions, missing: Unavailable) -> WriteError {

@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod hints;
 mod joined;
 mod lwt;
 mod lwt_faults;

@@ -8,10 +8,11 @@ use mutation::page::{PageView, Partitions, ReadCommand, Resume, RowPiece, RowSha
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
 use reader::LocalFuture;
 use replication::coordinator::nodes::Planted;
+use replication::hints::{self, Hints};
 use replication::placement::{Places, Replica, Replicas};
 use replication::{Config, Consistency, Coordinator, Executor, Owner, Proposed, ReadError};
 use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
-use runtime::sim::{NodeId, Options, World};
+use runtime::sim::{Disk, NodeId, Options, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use testkit::rows;
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 const PORT: u16 = 7000;
 const PARTS_LOG2: u32 = 4;
+/// Where hints are.
+pub(super) const HINTS: &str = "/node/hints";
 
 /// What all nodes know.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ struct Ring {
     me: usize,
 }
 
-fn id_of(node: usize) -> Uuid {
+pub(super) fn id_of(node: usize) -> Uuid {
     Uuid::from_u128(0x1000 + node as u128)
 }
 
@@ -70,7 +73,7 @@ impl Ring {
                 rank,
                 host_id: id_of(node),
                 is_here: node == self.me,
-                is_local_dc: self.known.centers[node] == self.known.centers[self.me],
+                is_local_dc: self.known.centers.get(self.me) == Some(&self.known.centers[node]),
                 dc: self.known.centers[node],
                 // Whoever is asked hands over to the shard that owns the token.
                 shard: (part % u64::from(self.known.shards[node])) as u16,
@@ -118,6 +121,22 @@ pub(super) struct Nodes {
     pub(super) known: Arc<Known>,
     planted: Option<Planted>,
     tablets: Option<u32>,
+    pub(super) hints: Option<Hinting>,
+}
+
+/// How nodes keep hints.
+#[derive(Clone, Debug)]
+pub(super) struct Hinting {
+    pub(super) config: hints::Config,
+    pub(super) planted: Option<hints::Planted>,
+}
+
+impl Hinting {
+    /// In small segments.
+    pub(super) fn new() -> Hinting {
+        let config = hints::Config { segment_bytes: 512, ..hints::Config::new(HINTS) };
+        Hinting { config, planted: None }
+    }
 }
 
 impl Nodes {
@@ -147,9 +166,36 @@ impl Nodes {
         });
         // Some tables have tablets, which each node deals to its shards.
         let tablets = seed.is_multiple_of(3).then_some(8);
-        let mut all = Nodes { world, ids, known, planted, tablets };
+        let mut all = Nodes { world, ids, known, planted, tablets, hints: None };
         (0..nodes.len()).for_each(|node| all.start(node));
         all
+    }
+
+    /// The same, which keep hints from their next start on: all start anew.
+    pub(super) fn hinting(mut self, hinting: Hinting) -> Nodes {
+        self.hints = Some(hinting);
+        for node in 0..self.count() {
+            self.crash(node);
+            self.start(node);
+        }
+        self
+    }
+
+    /// The nodes that have copies of a row, and its first.
+    pub(super) fn replicas_of(&self, pk: i32) -> Vec<usize> {
+        let ring = Ring { known: self.known.clone(), me: usize::MAX };
+        let replicas = ring.of_part(part_of(rows::token(pk)));
+        replicas.iter().map(|replica| ring.index(replica.host_id)).collect()
+    }
+
+    /// The disk of a node.
+    pub(super) fn disk(&mut self, node: usize) -> Disk<'_> {
+        self.world.disk(self.ids[node])
+    }
+
+    /// From its next start on a node has so many shards.
+    pub(super) fn set_shards(&mut self, node: usize, shards: u16) {
+        self.world.set_shards(self.ids[node], shards);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -158,8 +204,9 @@ impl Nodes {
 
     /// Starts a node, on what is left of it; then it is known to be alive.
     pub(super) fn start(&mut self, node: usize) {
-        let (known, planted, tablets) = (self.known.clone(), self.planted, self.tablets);
-        self.world.block_on(self.ids[node], 0, live(node, known, planted, tablets));
+        let (known, hints) = (self.known.clone(), self.hints.clone());
+        let how = (self.planted, self.tablets, hints);
+        self.world.block_on(self.ids[node], 0, live(node, known, how));
         self.known.alive[node].store(true, Ordering::Relaxed);
     }
 
@@ -217,11 +264,18 @@ impl Nodes {
 }
 
 /// Starts all that a node needs, and joins the others.
-async fn live(me: usize, known: Arc<Known>, planted: Option<Planted>, tablets: Option<u32>) {
+async fn live(
+    me: usize,
+    known: Arc<Known>,
+    (planted, tablets, hints): (Option<Planted>, Option<u32>, Option<Hinting>),
+) {
     let mut config = boot_config("/node", SyncMode::Batch);
     config.node.data_center = center_name(known.centers[me]);
     cluster::boot(config).await.expect("a start");
     Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
+    if let Some(Hinting { config, planted }) = hints {
+        Hints::start(config, planted).await.expect("a start");
+    }
     let copies = known.copies;
     let centers = known.centers.iter().max().copied().unwrap_or(0) + 1;
     change(move |schema| {
