@@ -29,7 +29,9 @@ use model::value::{timeuuid_from_ticks, timeuuid_ticks};
 use model::{ColumnId, TableId, TableSchema, Uuid};
 use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
 use mutation::{Cell, FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
+use std::borrow::Cow;
 use std::rc::Rc;
+use stdx::Put;
 
 /// Node bits of ballots of a partition with one replica: a multicast address, which no network card
 /// has.
@@ -90,11 +92,55 @@ impl Ballot {
     }
 }
 
+/// What is proposed for a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proposal {
+    pub(crate) ballot: Ballot,
+    /// It was not promised, but made by who had this one chosen, and learned by a majority; see
+    /// [`State::refuses_proposal`].
+    pub(crate) since: Option<Ballot>,
+    pub(crate) mutation: FrozenMutation,
+}
+
+impl Proposal {
+    /// What stands in its column. Where there is one replica that is the mutation.
+    fn to_bytes(&self) -> Cow<'_, [u8]> {
+        if self.ballot.is_alone() {
+            return Cow::Borrowed(&self.mutation.0);
+        }
+        let mut out = Vec::with_capacity(17 + self.mutation.0.len());
+        out.put_u8(self.since.is_some().into());
+        self.since.iter().for_each(|since| out.put(&since.to_bytes()));
+        out.put(&self.mutation.0);
+        Cow::Owned(out)
+    }
+
+    /// See [`Proposal::to_bytes`].
+    fn of_bytes(ballot: Ballot, bytes: &[u8]) -> Option<Proposal> {
+        let (since, mutation) = match bytes.split_first()? {
+            _ if ballot.is_alone() => (None, bytes),
+            (0, rest) => (None, rest),
+            (1, rest) => {
+                let (since, rest) = rest.split_first_chunk::<16>()?;
+                (Some(Ballot::of_bytes(since)?), rest)
+            }
+            _ => return None,
+        };
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+        Some(Proposal { ballot, since, mutation: FrozenMutation(mutation.into()) })
+    }
+
+    /// Whether it changes nothing: it only ends a round.
+    pub(crate) fn is_empty(&self) -> bool {
+        is_empty(&self.mutation)
+    }
+}
+
 /// What the row of a partition says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) promised: Option<Ballot>,
-    pub(crate) accepted: Option<(Ballot, FrozenMutation)>,
+    pub(crate) accepted: Option<Proposal>,
     /// The last one known to be chosen and applied.
     pub(crate) learned: Option<Ballot>,
 }
@@ -102,7 +148,7 @@ pub(crate) struct State {
 impl State {
     /// The last ballot that the row names.
     fn last(&self) -> Option<Ballot> {
-        let accepted = self.accepted.as_ref().map(|(ballot, _)| *ballot);
+        let accepted = self.accepted.as_ref().map(|accepted| accepted.ballot);
         debug_assert!(accepted <= self.promised, "promised-first: {accepted:?}");
         self.promised.max(accepted).max(self.learned)
     }
@@ -118,9 +164,8 @@ impl State {
     }
 
     /// What is to be applied before anything else (*accepted-is-finished*).
-    pub(crate) fn unfinished(&self) -> Option<(Ballot, &FrozenMutation)> {
-        let (ballot, mutation) = self.accepted.as_ref()?;
-        (self.learned < Some(*ballot)).then_some((*ballot, mutation))
+    pub(crate) fn unfinished(&self) -> Option<&Proposal> {
+        self.accepted.as_ref().filter(|accepted| self.learned < Some(accepted.ballot))
     }
 
     /// Why a replica does not promise a ballot: one that is as late (*later-than-promised*).
@@ -130,9 +175,17 @@ impl State {
 
     /// Why it does not accept a proposal: a later ballot, or one of the same time, was promised or
     /// chosen.
-    pub(crate) fn refuses_proposal(&self, ballot: Ballot) -> Option<Ballot> {
+    ///
+    /// A proposal `since` an earlier one, which a majority has accepted and learned, was not
+    /// promised: who made both proposes without asking again. It is accepted where nobody else has
+    /// come since; a replica that missed the earlier one is as if that came just before.
+    pub(crate) fn refuses_proposal(&self, ballot: Ballot, since: Option<Ballot>) -> Option<Ballot> {
         let last = self.promised.max(self.learned)?;
-        (last != ballot && ballot.micros <= last.micros).then_some(last)
+        let is_refused = match since {
+            None => last != ballot && ballot.micros <= last.micros,
+            Some(since) => since < last,
+        };
+        is_refused.then_some(last)
     }
 }
 
@@ -147,7 +200,7 @@ pub(crate) fn table(schema: &cluster::Schema) -> Rc<TableEntry> {
 }
 
 /// The row of one partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) table: TableId,
     pub(crate) key: Vec<u8>,
@@ -175,15 +228,15 @@ impl Place {
     pub(crate) fn accept(
         &self,
         paxos: &TableSchema,
-        ballot: Ballot,
-        proposal: &FrozenMutation,
+        proposal: &Proposal,
         kept: Kept,
     ) -> FrozenMutation {
-        let uuid = ballot.to_bytes();
-        self.check_proposal(proposal);
+        let uuid = proposal.ballot.to_bytes();
+        self.check_proposal(&proposal.mutation);
+        let bytes = proposal.to_bytes();
         let values: [(&str, &[u8]); 3] =
-            [("promise", &uuid), ("proposal", &proposal.0), ("proposal_ballot", &uuid)];
-        self.row(paxos, ballot, kept, &values)
+            [("promise", &uuid), ("proposal", &bytes), ("proposal_ballot", &uuid)];
+        self.row(paxos, proposal.ballot, kept, &values)
     }
 
     /// Asserts that a proposal is of this partition.
@@ -326,10 +379,10 @@ pub(crate) fn states(command: &ReadCommand, page: &Page) -> Vec<(Place, State)> 
             let mut next = || values.next().flatten();
             let (promise, proposal, ballot, learned) = (next(), next(), next(), next());
             debug_assert!(next().is_none(), "a state has more columns than were read");
-            let proposal = proposal.map(|bytes| FrozenMutation(bytes.into()));
+            let ballot = ballot.and_then(Ballot::of_bytes);
             let state = State {
                 promised: promise.and_then(Ballot::of_bytes),
-                accepted: ballot.and_then(Ballot::of_bytes).zip(proposal),
+                accepted: ballot.zip(proposal).and_then(|(at, it)| Proposal::of_bytes(at, it)),
                 learned: learned.and_then(Ballot::of_bytes),
             };
             found.push((place, state));
@@ -359,7 +412,8 @@ mod tests {
     fn a_row_goes_from_promise_to_nothing() {
         let paxos = cluster::system_tables::table("system", "paxos");
         let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
-        let proposal = place.forget(&paxos, Ballot::alone(3));
+        let mutation = place.forget(&paxos, Ballot::alone(3));
+        let at = |ballot, since| Proposal { ballot, since, mutation: mutation.clone() };
         let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
         let mut add = |one: FrozenMutation| {
             stored = mutation::frozen::merge(&paxos, stored.view().unwrap(), one.view().unwrap());
@@ -367,14 +421,14 @@ mod tests {
         };
         let (first, second) =
             (Ballot::alone(1_700_000_000_000_001), Ballot::alone(1_700_000_000_000_002));
-        let state = add(place.accept(&paxos, first, &proposal, Kept::Always));
+        let state = add(place.accept(&paxos, &at(first, None), Kept::Always));
         assert_eq!(state.promised, Some(first));
-        assert_eq!(state.unfinished(), Some((first, &proposal)));
+        assert_eq!(state.unfinished(), Some(&at(first, None)));
         assert_eq!(state.next_ballot(0), second);
         let state = add(place.learn(&paxos, first, Kept::Always));
         assert_eq!((state.unfinished(), state.learned), (None, Some(first)));
-        let state = add(place.accept(&paxos, second, &proposal, Kept::Always));
-        assert_eq!(state.unfinished(), Some((second, &proposal)));
+        let state = add(place.accept(&paxos, &at(second, None), Kept::Always));
+        assert_eq!(state.unfinished(), Some(&at(second, None)));
         // What is forgotten is not what came later.
         assert_eq!(add(place.forget(&paxos, first)), State { learned: None, ..state });
         assert_eq!(add(place.forget(&paxos, second)), State::default());
@@ -397,7 +451,8 @@ mod tests {
     fn what_all_have_learned_goes_and_promises_stay() {
         let paxos = cluster::system_tables::table("system", "paxos");
         let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
-        let proposal = place.forget(&paxos, Ballot::alone(3));
+        let mutation = place.forget(&paxos, Ballot::alone(3));
+        let at = |ballot, since| Proposal { ballot, since, mutation: mutation.clone() };
         let kept = Kept::Until { expiry: 100, ttl: 90 };
         let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
         let mut add = |one: FrozenMutation| {
@@ -407,15 +462,16 @@ mod tests {
         let (first, second) = (Ballot::drawn(10, 77), Ballot::drawn(11, 5));
         let state = add(place.promise(&paxos, first, kept));
         assert_eq!((state.promised, state.unfinished()), (Some(first), None));
-        let state = add(place.accept(&paxos, first, &proposal, kept));
-        assert_eq!(state.unfinished(), Some((first, &proposal)));
+        let state = add(place.accept(&paxos, &at(first, None), kept));
+        assert_eq!(state.unfinished(), Some(&at(first, None)));
         add(place.promise(&paxos, second, kept));
         add(place.learn(&paxos, first, kept));
         let state = add(place.prune(&paxos, first));
         let expected = State { promised: Some(second), accepted: None, learned: Some(first) };
         assert_eq!(state, expected);
         // What is proposed later is not what was pruned.
-        let state = add(place.accept(&paxos, second, &proposal, kept));
+        let state = add(place.accept(&paxos, &at(second, Some(first)), kept));
+        assert_eq!(state.unfinished(), Some(&at(second, Some(first))));
         assert_eq!(add(place.prune(&paxos, first)), state);
     }
 
@@ -429,15 +485,21 @@ mod tests {
             assert_eq!(state.refuses_promise(ballot), Some(first), "{ballot:?}");
         }
         for ballot in [first, later] {
-            assert_eq!(state.refuses_proposal(ballot), None, "{ballot:?}");
+            assert_eq!(state.refuses_proposal(ballot, None), None, "{ballot:?}");
         }
         for ballot in [early, twin] {
-            assert_eq!(state.refuses_proposal(ballot), Some(first), "{ballot:?}");
+            assert_eq!(state.refuses_proposal(ballot, None), Some(first), "{ballot:?}");
         }
-        let learned = State { learned: Some(later), ..state };
+        let learned = State { learned: Some(later), ..state.clone() };
         assert_eq!(learned.refuses_promise(later), Some(later));
-        assert_eq!(learned.refuses_proposal(first), Some(later));
-        assert_eq!(State::default().refuses_proposal(early), None);
+        assert_eq!(learned.refuses_proposal(first, None), Some(later));
+        assert_eq!(State::default().refuses_proposal(early, None), None);
+        // Since one that this replica has accepted, or missed; and since one that others came after.
+        for since in [first, twin] {
+            assert_eq!(state.refuses_proposal(later, Some(since)), None, "{since:?}");
+        }
+        assert_eq!(state.refuses_proposal(later, Some(early)), Some(first));
+        assert_eq!(learned.refuses_proposal(Ballot::drawn(7, 1), Some(first)), Some(later));
     }
 
     proptest::proptest! {

@@ -218,16 +218,16 @@ async fn promise(request: &Request) -> Result<Payload, Refusal> {
 async fn accept(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
     let proposal = wire::paxos::decode_proposal(&request.take_payload());
-    let (place, ballot, proposal) = proposal.map_err(damaged)?;
-    check(&coordinator, &proposal, until(request)).await?;
-    let verdict = coordinator.accept_here(place, ballot, proposal).await;
+    let (place, proposal) = proposal.map_err(damaged)?;
+    check(&coordinator, &proposal.mutation, until(request)).await?;
+    let verdict = coordinator.accept_here(place, proposal).await;
     let verdict = verdict.map_err(|error| refused(Cause::Write(error)))?;
     Ok(Payload::from(wire::paxos::encode_verdict(verdict)))
 }
 
 async fn learn(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let proposal = wire::paxos::decode_proposal(&request.take_payload());
+    let proposal = wire::paxos::decode_learned(&request.take_payload());
     let (place, ballot, proposal) = proposal.map_err(damaged)?;
     check(&coordinator, &proposal, until(request)).await?;
     let learned = coordinator.learn_here(place, ballot, proposal).await;

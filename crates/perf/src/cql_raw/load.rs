@@ -73,15 +73,16 @@ impl Client {
     /// The templates of a workload on all tables.
     async fn templates(&mut self, options: &Options, verb: Verb) -> Result<Vec<Template>, String> {
         let (mut templates, workload) = (Vec::new(), options.workload);
+        let how = (options.consistency, options.value_bytes);
         for table in 0..options.tables {
             let template = match options.use_prepared {
                 true => {
                     let body =
                         self.ask(wire::prepare(&wire::statement(workload, verb, table))).await?;
                     let id = wire::prepared_id(&body).ok_or("not a prepared statement")?;
-                    Template::new(workload, verb, table, Some(id), options.value_bytes)
+                    Template::new(workload, verb, table, Some(id), how)
                 }
-                false => Template::new(workload, verb, table, None, options.value_bytes),
+                false => Template::new(workload, verb, table, None, how),
             };
             templates.push(template);
         }
@@ -92,7 +93,7 @@ impl Client {
 /// Makes the tables.
 pub(super) async fn make_schema(options: &Options, target: &Target) -> Result<(), String> {
     let mut client = Client::connect(target).await?;
-    for text in wire::schema(options.tables, options.compressed) {
+    for text in wire::schema(options.tables, options.copies, options.compressed) {
         client.ask(wire::query(&text)).await?;
     }
     Ok(())

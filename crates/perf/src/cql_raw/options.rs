@@ -48,6 +48,10 @@ pub(crate) struct Options {
     pub(crate) use_prepared: bool,
     pub(crate) connection_per_request: bool,
     pub(crate) populate: bool,
+    /// The code of the level of all requests.
+    pub(crate) consistency: u16,
+    /// Of the keyspace, where it is made.
+    pub(crate) copies: u64,
     /// Requests per second of all shards, in an open loop.
     pub(crate) rate: Option<u64>,
     /// Requests that a connection may have under way, in an open loop.
@@ -86,6 +90,8 @@ impl Tool for Options {
             truth("use-prepared", "1", "Send EXECUTE; 0: QUERY with the text"),
             truth("connection-per-request", "0", "Make a connection for each request"),
             truth("populate", "1", "Fill the tables first"),
+            word("consistency", "one", LEVELS.map(|(name, _)| name), "Level of all requests"),
+            number("replication-factor", "1", "Copies of each row, if the keyspace is not there"),
             text("remote-host", "HOST", "A node elsewhere; without it one in this process"),
             port.value_parser(value_parser!(u16)).default_value("9042"),
             text("tls-trust", "FILE", "Use TLS: certificates (PEM) of who vouches for that node"),
@@ -120,6 +126,8 @@ impl Tool for Options {
             use_prepared: given.truth("use-prepared"),
             connection_per_request: given.truth("connection-per-request"),
             populate: given.truth("populate"),
+            consistency: level(given.text("consistency")),
+            copies: given.number("replication-factor").max(1),
             rate: given.optional("rate").filter(|rate| 0 < *rate),
             streams: given.count("streams").clamp(1, STREAMS_MAX),
             timeout: Duration::from_millis(given.number("timeout-ms")),
@@ -146,6 +154,14 @@ pub(crate) const SLICE_ROWS: u64 = 100;
 
 /// Stream numbers of a connection.
 const STREAMS_MAX: usize = 1 << 15;
+
+/// Levels by their names, with their codes.
+const LEVELS: [(&str, u16); 4] = [("one", 1), ("quorum", 4), ("local-quorum", 6), ("all", 5)];
+
+fn level(name: Option<&str>) -> u16 {
+    let known = LEVELS.iter().find(|(known, _)| Some(*known) == name);
+    known.map_or(1, |(_, code)| *code)
+}
 
 fn workload(name: Option<&str>) -> Workload {
     match name {
@@ -215,7 +231,10 @@ mod tests {
         );
         assert_eq!((raw.workload, raw.rate, raw.connections), (Workload::Write, Some(1000), 7));
         assert_eq!((raw.remote_host.as_deref(), raw.remote_port), (Some("127.0.0.1"), 9042));
+        let (raw, _) = options::<Options>("--consistency quorum --replication-factor 3");
+        assert_eq!((raw.consistency, raw.copies), (4, 3));
         let (raw, _) = options::<Options>("");
+        assert_eq!((raw.consistency, raw.copies), (1, 1));
         assert_eq!((raw.workload, raw.rate, raw.concurrency), (Workload::Read, None, 10));
         assert!(raw.use_prepared && raw.populate && !raw.continue_after_error);
     }

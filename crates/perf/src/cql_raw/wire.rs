@@ -94,11 +94,11 @@ pub(super) fn statement(workload: Workload, verb: Verb, table: u64) -> String {
 }
 
 /// What makes the tables.
-pub(super) fn schema(tables: u64, compressed: bool) -> Vec<String> {
+pub(super) fn schema(tables: u64, copies: u64, compressed: bool) -> Vec<String> {
     let columns: String = (0..COLUMNS).map(|n| format!(", \"C{n}\" blob")).collect();
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': \
-         'NetworkTopologyStrategy', 'replication_factor': 1}} AND tablets = {{'enabled': false}}"
+         'NetworkTopologyStrategy', 'replication_factor': {copies}}} AND tablets = {{'enabled': false}}"
     );
     let compression = match compressed {
         true => "",
@@ -135,7 +135,7 @@ impl Template {
         verb: Verb,
         table: u64,
         id: Option<&[u8]>,
-        value_bytes: usize,
+        (consistency, value_bytes): (u16, usize),
     ) -> Template {
         const SKIP_METADATA: u8 = 0x02;
         const VALUES: u8 = 0x01;
@@ -151,7 +151,8 @@ impl Template {
                 opcode::QUERY
             }
         };
-        body.extend([0, 1, VALUES | SKIP_METADATA]);
+        body.extend(consistency.to_be_bytes());
+        body.push(VALUES | SKIP_METADATA);
         let own = [value_bytes; COLUMNS];
         let (rows, values): (_, &[usize]) = match (workload, verb) {
             (Workload::Slice, Verb::Ask) => (Some(SLICED_ROWS - SLICE_ROWS), &[]),
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn a_template_becomes_requests() {
         for (id, workload) in [(Some(&[7u8; 16][..]), Workload::Read), (None, Workload::Write)] {
-            let template = Template::new(workload, Verb::Ask, 0, id, VALUE_BYTES);
+            let template = Template::new(workload, Verb::Ask, 0, id, (1, VALUE_BYTES));
             let mut out = Vec::new();
             template.put(&mut out, 0x0102, 0x1122334455667788);
             template.put(&mut out, 3, 4);
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_row_is_a_key_and_a_number() {
-        let template = Template::new(Workload::Slice, Verb::Fill, 0, None, VALUE_BYTES);
+        let template = Template::new(Workload::Slice, Verb::Fill, 0, None, (1, VALUE_BYTES));
         let mut out = Vec::new();
         template.put(&mut out, 0, 7 * SLICED_ROWS + 5);
         let mut expected = vec![0, 3, 0, 0, 0, 8];

@@ -4,13 +4,15 @@
 //! Invariants
 //!  - *durable-first*: a promise or an acceptance is on the disk before it is answered.
 //!  - *one-at-a-time*: a row is read and then written by one at a time.
-//!  - *applied-first*: a proposal is marked as learned when it was applied and is on the disk: who
-//!    says that it has learned something does not lose it in a crash.
+//!  - *applied-first*: a proposal is marked as learned after it was applied, and that is on the disk
+//!    no earlier: who says that it has learned something does not lose it in a crash. One log keeps
+//!    its order; where the row of the round is in the log of another shard, the write is on the disk
+//!    before the mark is made.
 
 use super::nodes::Planted;
 use super::{Coordinator, own_coordinator};
 use crate::paxos::promises::Promise;
-use crate::paxos::{self, Ballot, Kept, Place, State};
+use crate::paxos::{self, Ballot, Kept, Place, Proposal, State};
 use model::{TableId, Token};
 use mutation::FrozenMutation;
 use runtime::Erased;
@@ -36,11 +38,10 @@ impl Coordinator {
     pub(crate) async fn accept_here(
         &self,
         place: Place,
-        ballot: Ballot,
-        proposal: FrozenMutation,
+        proposal: Proposal,
     ) -> Result<Verdict<()>, WriteError> {
         self.on_its_shard(place, move |coordinator, place| {
-            Erased::new(move || async move { coordinator.accept(&place, ballot, proposal).await })
+            Erased::new(move || async move { coordinator.accept(&place, &proposal).await })
         })
         .await
     }
@@ -56,12 +57,15 @@ impl Coordinator {
         let schema = self.cluster.schema();
         let table = schema.table_by_id(place.table);
         let table = table.ok_or(WriteError::UnknownTable(place.table))?;
-        let shard = table.tablets.shard_of(Token::of(&place.key));
-        self.apply_durably(shard, proposal).await?;
+        let paxos = paxos::table(&schema);
+        let token = Token::of(&place.key);
+        let (shard, shard_of_row) = (table.tablets.shard_of(token), paxos.tablets.shard_of(token));
+        match shard == shard_of_row {
+            true => self.apply(shard, proposal).await?,
+            false => self.apply_durably(shard, proposal).await?,
+        }
         let kept = self.kept(place.table)?;
-        let paxos = paxos::table(&self.cluster.schema());
-        let shard = paxos.tablets.shard_of(Token::of(&place.key));
-        self.apply(shard, place.learn(&paxos.schema, ballot, kept)).await
+        self.apply(shard_of_row, place.learn(&paxos.schema, ballot, kept)).await
     }
 
     /// Forgets a proposal that all replicas have learned.
@@ -101,27 +105,26 @@ impl Coordinator {
             self.storage.apply_durably(promise).await?;
         }
         let State { accepted, learned, .. } = state;
-        let accepted = accepted.filter(|(accepted, _)| learned <= Some(*accepted));
+        let accepted = accepted.filter(|accepted| learned <= Some(accepted.ballot));
+        let accepted = accepted.map(|accepted| match self.is_planted(Planted::HidesSince) {
+            true => Proposal { since: None, ..accepted },
+            false => accepted,
+        });
         debug_assert!(learned < Some(ballot), "later-than-promised: {ballot:?} after {learned:?}");
         Ok(Ok(Promise { accepted, learned }))
     }
 
-    async fn accept(
-        &self,
-        place: &Place,
-        ballot: Ballot,
-        proposal: FrozenMutation,
-    ) -> Result<Verdict<()>, WriteError> {
+    async fn accept(&self, place: &Place, proposal: &Proposal) -> Result<Verdict<()>, WriteError> {
         let paxos = paxos::table(&self.cluster.schema());
         let _alone = self.storage.lock_partition(paxos.schema.id, &place.key).await;
         let state = self.state(place).await?;
-        if let Some(later) = state.refuses_proposal(ballot)
+        if let Some(later) = state.refuses_proposal(proposal.ballot, proposal.since)
             && !self.is_planted(Planted::AcceptsAnything)
         {
             return Ok(Err(later));
         }
         let kept = self.kept(place.table)?;
-        let accepted = place.accept(&paxos.schema, ballot, &proposal, kept);
+        let accepted = place.accept(&paxos.schema, proposal, kept);
         self.storage.apply_durably(accepted).await?;
         Ok(Ok(()))
     }

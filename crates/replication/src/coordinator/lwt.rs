@@ -17,7 +17,7 @@
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
-use crate::paxos::{self, Ballot, Kept, Place, State};
+use crate::paxos::{self, Ballot, Kept, Place, Proposal, State};
 use crate::range;
 use cluster::TableEntry;
 use model::{TableId, Token};
@@ -57,9 +57,9 @@ pub(crate) async fn begin(place: &Place, now_micros: i64) -> Result<Ballot, Writ
         WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
     })?;
     let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
-    if let Some((ballot, mutation)) = state.unfinished() {
+    if let Some(Proposal { ballot, mutation, .. }) = state.unfinished() {
         coordinator.traffic.cas.unfinished_commits.add(1);
-        learn(&coordinator, &table, place, ballot, mutation.clone()).await?;
+        learn(&coordinator, &table, place, *ballot, mutation.clone()).await?;
     }
     let ballot = state.next_ballot(now_micros);
     assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
@@ -77,9 +77,10 @@ pub(crate) async fn propose(
     let table = paxos::table(&coordinator.cluster.schema());
     place.check_proposal(&mutation);
     let shard = table.tablets.shard_of(Token::of(&place.key));
-    let accepted = place.accept(&table.schema, ballot, &mutation, Kept::Always);
+    let proposal = Proposal { ballot, since: None, mutation };
+    let accepted = place.accept(&table.schema, &proposal, Kept::Always);
     coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
-    learn(&coordinator, &table, place, ballot, mutation).await
+    learn(&coordinator, &table, place, ballot, proposal.mutation).await
 }
 
 /// Applies what was chosen, remembers that, and has the row removed in its time.
@@ -165,8 +166,8 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
     let schema = coordinator.cluster.schema();
     let mut finished = 0;
     for (place, state) in remembered(coordinator).await? {
-        let accepted = state.accepted.filter(|(ballot, _)| ballot.is_alone());
-        let Some((ballot, mutation)) = accepted else { continue };
+        let accepted = state.accepted.filter(|accepted| accepted.ballot.is_alone());
+        let Some(Proposal { ballot, mutation, .. }) = accepted else { continue };
         // Checked here: it comes from the disk, and storage trusts what it is given.
         let sound = mutation.view().is_ok_and(|view| view.table() == place.table);
         match schema.table_by_id(place.table) {
@@ -191,10 +192,10 @@ pub(crate) async fn forget_table(
 ) -> Result<(), WriteError> {
     for (place, state) in remembered(coordinator).await? {
         match state.accepted {
-            Some((ballot, _)) if place.table == table && ballot.is_alone() => {
+            Some(Proposal { ballot, .. }) if place.table == table && ballot.is_alone() => {
                 forget(coordinator, &place, ballot).await;
             }
-            Some((ballot, _)) if place.table == table => {
+            Some(Proposal { ballot, .. }) if place.table == table => {
                 coordinator.prune_here(place, ballot).await.map_err(failed)?;
             }
             _ => {}

@@ -38,6 +38,8 @@ enum At {
 #[derive(Debug)]
 pub struct Round {
     ballot: Ballot,
+    /// The proposal of this node after which nobody has promised anything, as far as it knows.
+    since: Option<Ballot>,
 }
 
 impl Round {
@@ -152,11 +154,12 @@ impl Owner {
 
     /// Begins a round, at `now_micros`: the partition is then as the rounds before have left it.
     pub async fn begin(&self, now_micros: i64) -> Result<Round, WriteError> {
-        let ballot = match &self.at {
-            At::Here(_) => lwt::begin(&self.place(), now_micros).await?,
+        let (ballot, since) = match &self.at {
+            At::Here(_) => (lwt::begin(&self.place(), now_micros).await?, None),
             At::Nodes(rounds) => rounds.begin(now_micros).await?,
         };
-        Ok(Round { ballot })
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+        Ok(Round { ballot, since })
     }
 
     /// Reads the partition as it is now.
@@ -184,7 +187,9 @@ impl Owner {
                 lwt::propose(&self.place(), round.ballot, mutation).await?;
                 Ok(Proposed::Chosen)
             }
-            At::Nodes(rounds) => rounds.propose(round.ballot, mutation, commit).await,
+            At::Nodes(rounds) => {
+                rounds.propose((round.ballot, round.since), mutation, commit).await
+            }
         }
     }
 
@@ -192,7 +197,7 @@ impl Owner {
     pub async fn finish(&self, round: Round) -> Result<Proposed, WriteError> {
         match &self.at {
             At::Here(_) => Ok(Proposed::Chosen),
-            At::Nodes(rounds) => rounds.finish(round.ballot).await,
+            At::Nodes(rounds) => rounds.finish((round.ballot, round.since)).await,
         }
     }
 

@@ -5,19 +5,24 @@
 //! replicas have learned it. A later one was only proposed once a majority had learned what its
 //! round saw as the last one that was chosen ([`Next::Teach`]).
 //!
+//! A proposal *since* another one was promised by nobody, so its round may not have seen what was
+//! chosen in between. But then a majority had promised that, and refuses it: it was not chosen, and
+//! never will be. So it is passed over where something between the two was accepted or learned.
+//!
 //! Invariants
 //!  - *last-accepted-first*: of proposals that may have been chosen, the one with the last ballot is
 //!    finished, and no other one.
+//!  - *nothing-between*: a proposal since another one is finished only if nothing was between them.
 //!  - *learned-by-a-majority*: nothing is proposed before as many replicas have learned what was
 //!    chosen last.
 
-use super::{Ballot, is_empty};
+use super::{Ballot, Proposal, is_empty};
 use mutation::FrozenMutation;
 
 /// What a replica says that promises a ballot: all of it is earlier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promise {
-    pub(crate) accepted: Option<(Ballot, FrozenMutation)>,
+    pub(crate) accepted: Option<Proposal>,
     pub(crate) learned: Option<Ballot>,
 }
 
@@ -47,9 +52,22 @@ pub(crate) enum Fate {
     Unknown,
 }
 
-fn last_accepted(promises: &[(usize, Promise)]) -> Option<&(Ballot, FrozenMutation)> {
-    let accepted = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
-    accepted.max_by_key(|(ballot, _)| *ballot)
+/// What may have been chosen (*nothing-between*).
+fn accepted(promises: &[(usize, Promise)]) -> impl Iterator<Item = &Proposal> {
+    let is_between = |proposal: &Proposal, other: Option<Ballot>| {
+        proposal.since.is_some() && proposal.since < other && other < Some(proposal.ballot)
+    };
+    let all = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
+    all.filter(move |proposal| {
+        promises.iter().all(|(_, Promise { accepted, learned })| {
+            let accepted = accepted.as_ref().map(|accepted| accepted.ballot);
+            !is_between(proposal, accepted) && !is_between(proposal, *learned)
+        })
+    })
+}
+
+fn last_accepted(promises: &[(usize, Promise)]) -> Option<&Proposal> {
+    accepted(promises).max_by_key(|proposal| proposal.ballot)
 }
 
 fn last_learned(promises: &[(usize, Promise)]) -> Option<Ballot> {
@@ -60,9 +78,10 @@ fn last_learned(promises: &[(usize, Promise)]) -> Option<Ballot> {
 pub(crate) fn next(promises: &[(usize, Promise)]) -> Next {
     assert!(!promises.is_empty(), "learned-by-a-majority: nobody has promised");
     let learned = last_learned(promises);
-    let Some((ballot, mutation)) = last_accepted(promises) else { return Next::Propose };
+    let Some(last) = last_accepted(promises) else { return Next::Propose };
+    let Proposal { ballot, mutation, .. } = last;
     if learned < Some(*ballot) {
-        return match is_empty(mutation) {
+        return match last.is_empty() {
             // It changes nothing, and whatever was accepted before it was not chosen.
             true => Next::Propose,
             false => Next::Finish(mutation.clone()),
@@ -90,13 +109,12 @@ pub(crate) fn fate(promises: &[(usize, Promise)], ballot: Ballot, mine: &FrozenM
     // Timestamps of two rounds differ, so equal bytes are the same proposal, under a later ballot
     // where another round has proposed it again.
     let learned = last_learned(promises);
-    let accepted = last_accepted(promises);
+    let last = last_accepted(promises);
     let is_at = |at: Option<Ballot>| {
-        let mut all = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
-        all.any(|(of, mutation)| Some(*of) == at && mutation == mine)
+        accepted(promises).any(|one| Some(one.ballot) == at && one.mutation == *mine)
     };
-    let is_unfinished = learned < accepted.map(|(ballot, _)| *ballot);
-    if is_unfinished && accepted.is_some_and(|(_, mutation)| mutation == mine) {
+    let is_unfinished = learned < last.map(|last| last.ballot);
+    if is_unfinished && last.is_some_and(|last| last.mutation == *mine) {
         return Fate::Mine;
     }
     match learned {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PAXOS_PREPARE  ballot table:16 key to the end   -> refused | promise
-//! PAXOS_ACCEPT   ballot mutation                  -> refused | accepted
+//! PAXOS_ACCEPT   ballot (0 | 1 ballot) mutation   -> refused | accepted
 //! PAXOS_LEARN    ballot mutation                  -> nothing
 //! PAXOS_PRUNE    ballot table:16 key to the end   -> nothing
 //! PAXOS_LEAD     consistency:be16 table:16 key (length:be32) request to the end -> result
@@ -10,14 +10,14 @@
 //!
 //! refused  := 0 ballot
 //! accepted := 1
-//! promise  := 1 (0 | 1 ballot) (0 | 1 ballot mutation to the end)
+//! promise  := 1 (0 | 1 ballot) (0 | 1 ballot (0 | 1 ballot) mutation to the end)
 //! ballot   := a timeuuid of whole microseconds
 //! ```
 
 use super::{command, end, flag};
 use crate::Consistency;
 use crate::paxos::promises::Promise;
-use crate::paxos::{Ballot, Place};
+use crate::paxos::{Ballot, Place, Proposal};
 use model::TableId;
 use mutation::page::{Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
@@ -50,15 +50,43 @@ pub(crate) fn decode_place(bytes: &[u8]) -> Result<(Place, Ballot), Damaged> {
     }
 }
 
-/// A proposal, and where it belongs; checked but for its order, which the schema tells.
-pub(crate) fn decode_proposal(bytes: &[u8]) -> Result<(Place, Ballot, FrozenMutation), Damaged> {
+/// What comes before a proposal: its ballot, and the one that it is made since.
+pub(crate) fn proposal_head(ballot: Ballot, since: Option<Ballot>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(33);
+    out.put(&ballot.to_bytes());
+    out.put_u8(since.is_some().into());
+    since.iter().for_each(|since| out.put(&since.to_bytes()));
+    debug_assert!(since < Some(ballot), "one-form: a proposal since a later one");
+    out
+}
+
+/// See [`proposal_head`]; the proposal, and where it belongs, checked but for its order.
+pub(crate) fn decode_proposal(bytes: &[u8]) -> Result<(Place, Proposal), Damaged> {
+    proposal_at(&mut Cursor::new(bytes))
+}
+
+fn proposal_at(cursor: &mut Cursor<'_>) -> Result<(Place, Proposal), Damaged> {
+    let own = ballot(cursor)?;
+    let since = match flag(cursor, "whether a proposal is since one")? {
+        true => Some(ballot(cursor)?),
+        false => None,
+    };
+    if Some(own) <= since {
+        return Err(cursor.damaged("a proposal since a later one"));
+    }
+    let (place, mutation) = mutation(cursor)?;
+    Ok((place, Proposal { ballot: own, since, mutation }))
+}
+
+/// What was chosen, and where it belongs; checked but for its order, which the schema tells.
+pub(crate) fn decode_learned(bytes: &[u8]) -> Result<(Place, Ballot, FrozenMutation), Damaged> {
     let mut cursor = Cursor::new(bytes);
     let ballot = ballot(&mut cursor)?;
-    let (place, mutation) = proposal(&mut cursor)?;
+    let (place, mutation) = mutation(&mut cursor)?;
     Ok((place, ballot, mutation))
 }
 
-fn proposal(cursor: &mut Cursor<'_>) -> Result<(Place, FrozenMutation), Damaged> {
+fn mutation(cursor: &mut Cursor<'_>) -> Result<(Place, FrozenMutation), Damaged> {
     let at = cursor.offset() as u64;
     let bytes = cursor.rest();
     let view = FrozenView::parse(bytes).map_err(|damaged| damaged.from_base(at))?;
@@ -158,9 +186,9 @@ pub(crate) fn encode_promise(verdict: &Verdict<Promise>) -> Vec<u8> {
     out.put_u8(learned.is_some().into());
     learned.iter().for_each(|learned| out.put(&learned.to_bytes()));
     out.put_u8(accepted.is_some().into());
-    if let Some((ballot, mutation)) = accepted {
+    if let Some(Proposal { ballot, since, mutation }) = accepted {
         debug_assert!(!mutation.0.is_empty(), "one-form: no bytes are a mutation");
-        out.put(&ballot.to_bytes());
+        out.put(&proposal_head(*ballot, *since));
         out.put(&mutation.0);
     }
     out
@@ -185,19 +213,18 @@ pub(crate) fn decode_promise(
     };
     let accepted = match flag(&mut cursor, "whether something was accepted")? {
         true => {
-            let at = ballot(&mut cursor)?;
-            let (of, mutation) = proposal(&mut cursor)?;
+            let (of, proposal) = proposal_at(&mut cursor)?;
             if of != *place {
                 return Err(cursor.damaged("a proposal of another partition"));
             }
-            Some((at, mutation))
+            Some(proposal)
         }
         false => {
             end(&cursor)?;
             None
         }
     };
-    let last = accepted.as_ref().map(|(at, _)| *at);
+    let last = accepted.as_ref().map(|accepted| accepted.ballot);
     let in_order =
         last.is_none_or(|last| learned <= Some(last)) && last.max(learned) < Some(ballot_of);
     match in_order {
@@ -210,3 +237,6 @@ fn ballot(cursor: &mut Cursor<'_>) -> Result<Ballot, Damaged> {
     let bytes: [u8; 16] = cursor.array("a ballot")?;
     Ballot::of_bytes(&bytes).ok_or_else(|| cursor.damaged("a ballot"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,8 @@ pub(crate) struct Nodes {
     background: Background,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,
+    /// By the rounds of this shard.
+    chosen: rounds::Chosen,
     /// Of conditional writes that other nodes send.
     executor: RefCell<Option<Rc<dyn Executor>>>,
 }
@@ -80,8 +82,8 @@ pub enum Planted {
     AcceptsAnything,
     /// A round does not finish what another one has left.
     LeavesUnfinished,
-    /// A round that changes nothing ends without a proposal.
-    LeavesReadsOpen,
+    /// A replica does not tell since which one a proposal is made.
+    HidesSince,
 }
 
 impl Coordinator {

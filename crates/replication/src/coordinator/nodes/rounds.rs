@@ -6,6 +6,11 @@
 //! runs one at a time. A round that is refused because a later one has begun pauses for a random
 //! time, and begins again.
 //!
+//! A node that has just had something chosen, and learned by as many, goes on without asking for
+//! promises: it proposes *since* that, and a replica to which another node came meanwhile refuses
+//! ([`crate::paxos::State::refuses_proposal`]). So rounds that one node leads, one after the other, are
+//! a read, a proposal, and the telling of it.
+//!
 //! A round that only reads, or whose conditions do not hold, ends with a proposal that changes
 //! nothing: from then on no earlier proposal that few replicas have accepted can come back.
 //!
@@ -25,7 +30,7 @@ use crate::error::{ReadError, WriteError};
 use crate::flock::Flock;
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::paxos::promises::{self, Fate, Next, Promise};
-use crate::paxos::{Ballot, Place, is_empty};
+use crate::paxos::{Ballot, Place, Proposal, is_empty};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, plan_write};
 use crate::wire::{self, Refusal, RefusalKind, verb};
@@ -35,8 +40,10 @@ use model::Token;
 use mutation::page::{Page, ReadCommand};
 use mutation::{FrozenMutation, MutationBuilder};
 use runtime::time::{Instant, sleep, timeout};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
+use stdx::HashMap;
 
 /// After the first refusal a round waits up to so long, drawn anew; twice as long after each more.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -45,6 +52,42 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 const _: () = assert!(PAUSE.as_millis() <= PAUSE_MAX.as_millis(), "pauses grow");
 
 type Promises = Vec<(usize, Promise)>;
+
+/// Partitions of which a shard remembers what it had chosen last.
+const CHOSEN_MAX: usize = 4096;
+
+/// A ballot, and the one since which it proposes.
+pub(crate) type Ballots = (Ballot, Option<Ballot>);
+
+/// What this shard had chosen last, of some partitions.
+#[derive(Default)]
+pub(super) struct Chosen {
+    last: RefCell<HashMap<Place, LastChosen>>,
+}
+
+struct LastChosen {
+    ballot: Ballot,
+    /// Whose majority has it.
+    level: Consistency,
+    replicas: Rc<[Replica]>,
+}
+
+impl Chosen {
+    fn take(&self, place: &Place, level: Consistency, replicas: &Rc<[Replica]>) -> Option<Ballot> {
+        let last = self.last.borrow_mut().remove(place)?;
+        let is_same = Rc::ptr_eq(&last.replicas, replicas) || last.replicas == *replicas;
+        (last.level == level && is_same).then_some(last.ballot)
+    }
+
+    fn put(&self, place: &Place, last: LastChosen) {
+        let mut all = self.last.borrow_mut();
+        if CHOSEN_MAX <= all.len() {
+            all.clear();
+        }
+        all.insert(place.clone(), last);
+        debug_assert!(all.len() <= CHOSEN_MAX, "bounded: {} partitions", all.len());
+    }
+}
 
 /// What the replicas that count have answered.
 struct Answers<T> {
@@ -93,25 +136,32 @@ impl Rounds {
         &self.options
     }
 
-    /// A ballot that enough have promised; what was chosen before is what they have.
-    pub(crate) async fn begin(&self, now_micros: i64) -> Result<Ballot, WriteError> {
+    /// A ballot that enough have promised, or one since the last that was chosen here; what was
+    /// chosen before is what they have.
+    pub(crate) async fn begin(&self, now_micros: i64) -> Result<Ballots, WriteError> {
+        let level = self.options.consistency;
+        let chosen = &self.coordinator.nodes.chosen;
+        if let Some(since) = chosen.take(&self.place, level, &self.replicas) {
+            let micros = now_micros.max(since.micros().saturating_add(1));
+            return Ok((Ballot::drawn(micros, runtime::random_u64()), Some(since)));
+        }
         let mut pauses = Pauses::default();
         let mut after = now_micros.saturating_sub(1);
         loop {
             let (ballot, promises) = self.promised(&mut after, &mut pauses).await?;
             match promises::next(&promises) {
-                Next::Propose => return Ok(ballot),
+                Next::Propose => return Ok((ballot, None)),
                 Next::Teach { ballot: chosen, mutation, who } => {
                     if self.teach(chosen, mutation, &who).await {
-                        return Ok(ballot);
+                        return Ok((ballot, None));
                     }
                 }
                 Next::Finish(_) if self.coordinator.is_planted(Planted::LeavesUnfinished) => {
-                    return Ok(ballot);
+                    return Ok((ballot, None));
                 }
                 Next::Finish(mutation) => {
                     self.coordinator.traffic.cas.unfinished_commits.add(1);
-                    if let Accepted::ByMajority = self.accept(ballot, &mutation).await? {
+                    if let Accepted::ByMajority = self.accept((ballot, None), &mutation).await? {
                         let level = self.options.consistency;
                         self.learn(ballot, mutation, level, self.options.kind).await?;
                         continue;
@@ -149,31 +199,46 @@ impl Rounds {
     /// See [`crate::Owner::propose`].
     pub(crate) async fn propose(
         &self,
-        ballot: Ballot,
+        (ballot, since): Ballots,
         mutation: FrozenMutation,
         commit: Consistency,
     ) -> Result<Proposed, WriteError> {
         self.place.check_proposal(&mutation);
-        let is_chosen = match self.accept(ballot, &mutation).await? {
+        let mut is_last = true;
+        let is_chosen = match self.accept((ballot, since), &mutation).await? {
             Accepted::ByMajority => true,
             Accepted::ByNobody => false,
-            Accepted::Unknown => self.settle(ballot, &mutation).await?,
+            Accepted::Unknown => {
+                is_last = false;
+                self.settle(ballot, &mutation).await?
+            }
         };
         if !is_chosen {
             return Ok(Proposed::Superseded);
         }
         self.learn(ballot, mutation, commit, WriteKind::Simple).await?;
+        if is_last && is_majority(self.options.consistency, commit) {
+            self.remember(ballot);
+        }
         Ok(Proposed::Chosen)
     }
 
+    /// As many as the level of the rounds requires have accepted and learned what was proposed.
+    fn remember(&self, ballot: Ballot) {
+        let (level, replicas) = (self.options.consistency, self.replicas.clone());
+        let last = LastChosen { ballot, level, replicas };
+        self.coordinator.nodes.chosen.put(&self.place, last);
+    }
+
     /// See [`crate::Owner::finish`].
-    pub(crate) async fn finish(&self, ballot: Ballot) -> Result<Proposed, WriteError> {
-        if self.coordinator.is_planted(Planted::LeavesReadsOpen) {
-            return Ok(Proposed::Chosen);
-        }
+    pub(crate) async fn finish(&self, (ballot, since): Ballots) -> Result<Proposed, WriteError> {
         // What changes nothing may have been chosen, or not: it is the same.
-        Ok(match self.accept(ballot, &self.nothing()).await? {
-            Accepted::ByMajority => Proposed::Chosen,
+        Ok(match self.accept((ballot, since), &self.nothing()).await? {
+            Accepted::ByMajority => {
+                // What changes nothing need not be learned.
+                self.remember(ballot);
+                Proposed::Chosen
+            }
             Accepted::ByNobody | Accepted::Unknown => Proposed::Superseded,
         })
     }
@@ -210,7 +275,7 @@ impl Rounds {
                     self.nothing()
                 }
             };
-            let accepted = self.accept(later, &proposal).await;
+            let accepted = self.accept((later, None), &proposal).await;
             let Accepted::ByMajority = accepted.map_err(|_| self.timed_out(0))? else { continue };
             if fate == Fate::Mine {
                 return Ok(true);
@@ -262,8 +327,8 @@ impl Rounds {
         let bytes = call(target(replica), verb::PAXOS_PREPARE, payload, left(until)).await?;
         let promise = wire::paxos::decode_promise(&bytes, place, ballot);
         let promise = promise.map_err(|error| super::peers::damaged_answer(replica, error))?;
-        if let Ok(Promise { accepted: Some((_, proposal)), .. }) = &promise {
-            let view = proposal.view();
+        if let Ok(Promise { accepted: Some(proposal), .. }) = &promise {
+            let view = proposal.mutation.view();
             let checked = view.and_then(|view| view.check_order(&self.table.schema.order));
             checked.map_err(|error| super::peers::damaged_answer(replica, error))?;
         }
@@ -273,12 +338,12 @@ impl Rounds {
     /// Has a proposal accepted, unless a later round has begun.
     async fn accept(
         &self,
-        ballot: Ballot,
+        ballots: Ballots,
         proposal: &FrozenMutation,
     ) -> Result<Accepted, WriteError> {
         let bytes = Rc::new(proposal.0.to_vec());
         let answers = self
-            .ask(async |replica| self.accept_on(replica, ballot, proposal, bytes.clone()).await);
+            .ask(async |replica| self.accept_on(replica, ballots, proposal, bytes.clone()).await);
         let answers = answers.await?;
         let accepted = match answers.tally.is_met() {
             true => Accepted::ByMajority,
@@ -291,17 +356,19 @@ impl Rounds {
     async fn accept_on(
         &self,
         replica: &Replica,
-        ballot: Ballot,
+        (ballot, since): Ballots,
         proposal: &FrozenMutation,
         bytes: Rc<Vec<u8>>,
     ) -> Result<Result<(), Ballot>, Refusal> {
         let until = self.until;
         if replica.is_here {
-            let place = self.place.clone();
-            let accepted = self.coordinator.accept_here(place, ballot, proposal.clone());
+            let (place, mutation) = (self.place.clone(), proposal.clone());
+            let proposal = Proposal { ballot, since, mutation };
+            let accepted = self.coordinator.accept_here(place, proposal);
             return in_time(timeout(left(until), accepted).await);
         }
-        let payload = Payload::with_shared(ballot.to_bytes().to_vec(), bytes);
+        let head = wire::paxos::proposal_head(ballot, since);
+        let payload = Payload::with_shared(head, bytes);
         let answer = call(target(replica), verb::PAXOS_ACCEPT, payload, left(until)).await?;
         let verdict = wire::paxos::decode_verdict(&answer);
         verdict.map_err(|error| super::peers::damaged_answer(replica, error))
@@ -445,6 +512,18 @@ impl Coordinator {
 
 /// How long a replica may take to forget a proposal.
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whether as many have learned what a write at the level `commit` acknowledges as rounds of a level
+/// require.
+fn is_majority(level: Consistency, commit: Consistency) -> bool {
+    debug_assert!(level.is_serial(), "chosen-by-a-majority: a round at {level:?}");
+    match commit {
+        Consistency::All | Consistency::EachQuorum => true,
+        Consistency::Quorum => level == Consistency::Serial,
+        Consistency::LocalQuorum => level == Consistency::LocalSerial,
+        _ => false,
+    }
+}
 
 /// What was chosen is told to the replicas for at least so long.
 const LEARN_TIMEOUT_MIN: Duration = Duration::from_millis(500);

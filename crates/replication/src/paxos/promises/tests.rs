@@ -27,11 +27,18 @@ fn proposal(micros: i64) -> FrozenMutation {
 
 /// A promise by the ballots of what was accepted (at one, made at another) and learned.
 fn promise(accepted: Option<(i64, i64)>, learned: Option<i64>) -> Promise {
-    let accepted = accepted.map(|(at, made)| match made {
-        0 => (ballot(at), nothing()),
-        made => (ballot(at), proposal(made)),
+    let accepted = accepted.map(|(at, made)| {
+        let mutation = if made == 0 { nothing() } else { proposal(made) };
+        Proposal { ballot: ballot(at), since: None, mutation }
     });
     Promise { accepted, learned: learned.map(ballot) }
+}
+
+/// The same of a proposal since another one.
+fn since(at: i64, since: i64, learned: Option<i64>) -> Promise {
+    let (ballot, since, mutation) = (ballot(at), Some(ballot(since)), proposal(at));
+    let accepted = Some(Proposal { ballot, since, mutation });
+    Promise { accepted, learned: learned.map(self::ballot) }
 }
 
 fn of(promises: [Promise; 2]) -> Vec<(usize, Promise)> {
@@ -79,4 +86,23 @@ fn what_became_of_a_proposal_is_known_or_not() {
     check([promise(Some((6, 0)), Some(5)), promise(Some((5, 5)), None)], Fate::Mine);
     check([promise(Some((6, 6)), Some(6)), promise(Some((5, 5)), None)], Fate::Unknown);
     check([promise(Some((8, 8)), Some(6)), none()], Fate::Unknown);
+}
+
+#[test]
+fn what_was_proposed_without_knowing_of_another_is_passed_over() {
+    let check = |promises, expected| assert_eq!(next(&of(promises)), expected);
+    let nothing = || promise(None, None);
+    check([since(8, 5, Some(5)), nothing()], Next::Finish(proposal(8)));
+    check([since(8, 5, None), promise(Some((5, 5)), Some(5))], Next::Finish(proposal(8)));
+    // Between the two another one was accepted, or learned: it had a majority of promises.
+    check([since(8, 5, None), promise(Some((6, 6)), None)], Next::Finish(proposal(6)));
+    check([since(8, 5, None), promise(Some((6, 0)), Some(5))], Next::Propose);
+    check([since(8, 5, None), promise(None, Some(6))], Next::Propose);
+    let teach = Next::Teach { ballot: ballot(6), mutation: proposal(6), who: vec![0] };
+    check([since(8, 5, None), promise(Some((6, 6)), Some(6))], teach);
+    let mine = proposal(8);
+    let fate = |promises| fate(&of(promises), ballot(8), &mine);
+    assert_eq!(fate([since(8, 5, None), nothing()]), Fate::Mine);
+    assert_eq!(fate([since(8, 5, None), promise(Some((6, 6)), None)]), Fate::NotChosen);
+    assert_eq!(fate([since(8, 5, None), promise(Some((9, 9)), Some(6))]), Fate::NotChosen);
 }

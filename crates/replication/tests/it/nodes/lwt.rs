@@ -99,7 +99,11 @@ async fn proposals() -> (usize, usize) {
     let page = page.expect("rows");
     let view = PageView::parse(&page.bytes, command.layout()).expect("a page");
     let rows = || view.partitions().flat_map(|partition| partition.rows().collect::<Vec<_>>());
-    let is_full = |value: &&[u8]| !FrozenView::parse(value).expect("a mutation").is_empty();
+    // Before it stands since which one it was made.
+    let is_full = |value: &&[u8]| {
+        let mutation = &value[if value[0] == 1 { 17 } else { 1 }..];
+        !FrozenView::parse(mutation).expect("a mutation").is_empty()
+    };
     let values = rows().filter_map(|row| row.columns().nth(1).and_then(|column| column.value));
     (rows().count(), values.filter(is_full).count())
 }

@@ -247,7 +247,7 @@ fn whatever_happens_conditional_writes_are_linearizable() {
 
 /// A mistake that is planted is caught within so many schedules.
 fn is_caught(planted: Planted) {
-    for seed in 0..200 {
+    for seed in 0..2000 {
         if !Schedule::new(seed, Some(planted)).run(10).is_empty() {
             println!("{planted:?} is caught by schedule {seed}");
             return;
@@ -269,4 +269,9 @@ fn replicas_that_accept_anything_are_caught() {
 #[test]
 fn rounds_that_are_left_unfinished_are_caught() {
     is_caught(Planted::LeavesUnfinished);
+}
+
+#[test]
+fn proposals_that_hide_what_they_are_made_since_are_caught() {
+    is_caught(Planted::HidesSince);
 }
