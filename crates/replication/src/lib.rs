@@ -40,8 +40,7 @@ pub mod stretch;
 mod virtual_read;
 pub mod wire;
 
-pub use coordinator::nodes::Executor;
-pub use coordinator::owner::{Owner, Proposed, Round};
+pub use coordinator::nodes::{Executor, Owner, Proposed, Round};
 pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};

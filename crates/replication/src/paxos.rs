@@ -19,8 +19,8 @@
 //!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is finished
 //!    before the next round reads the partition.
 //!
-//! In reading order: this (ballots, rows, what a replica promises), [`promises`] (what a round makes
-//! of the promises of several replicas).
+//! In reading order: this (ballots, rows, what a replica promises), [`promises`] (what a round
+//! makes of the promises of several replicas).
 
 pub(crate) mod promises;
 
@@ -112,6 +112,10 @@ impl Proposal {
         out.put_u8(self.since.is_some().into());
         self.since.iter().for_each(|since| out.put(&since.to_bytes()));
         out.put(&self.mutation.0);
+        debug_assert!(
+            Proposal::of_bytes(self.ballot, &out).as_ref() == Some(self),
+            "one-partition: a proposal is stored as another"
+        );
         Cow::Owned(out)
     }
 
@@ -320,6 +324,7 @@ impl Kept {
     /// Of a table with several replicas, at second `now`.
     pub(crate) fn of(table: &TableSchema, now: i64) -> Kept {
         let ttl = table.options.paxos_grace_seconds.unwrap_or(GRACE_SECONDS).max(1);
+        debug_assert!(0 < ttl, "promised-first: kept for {ttl} seconds");
         Kept::Until { expiry: now.saturating_add(ttl.into()), ttl }
     }
 }
@@ -494,12 +499,14 @@ mod tests {
         assert_eq!(learned.refuses_promise(later), Some(later));
         assert_eq!(learned.refuses_proposal(first, None), Some(later));
         assert_eq!(State::default().refuses_proposal(early, None), None);
-        // Since one that this replica has accepted, or missed; and since one that others came after.
+        // Since one that this replica has accepted, or missed; and since one that others came
+        // after.
         for since in [first, twin] {
             assert_eq!(state.refuses_proposal(later, Some(since)), None, "{since:?}");
         }
         assert_eq!(state.refuses_proposal(later, Some(early)), Some(first));
-        assert_eq!(learned.refuses_proposal(Ballot::drawn(7, 1), Some(first)), Some(later));
+        let last = Ballot::drawn(7, 1);
+        assert_eq!(learned.refuses_proposal(last, Some(first)), Some(later));
     }
 
     proptest::proptest! {

@@ -4,6 +4,7 @@
 //! An operation without an answer may have happened at any time after it began, or never.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// What was asked, and what was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,25 @@ pub struct Operation {
     pub began: u64,
     /// `None`: no answer came.
     pub ended: Option<u64>,
+}
+
+impl fmt::Display for Operation {
+    /// `began-ended:what`, as `3-5:r7` and `4-9:7>8+`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-", self.began)?;
+        self.ended.iter().try_for_each(|ended| write!(f, "{ended}"))?;
+        match self.kind {
+            Kind::Read(value) => write!(f, ":r{value}"),
+            Kind::Change { from, to, took_effect } => {
+                let sign = match took_effect {
+                    Some(true) => "+",
+                    Some(false) => "-",
+                    None => "?",
+                };
+                write!(f, ":{from}>{to}{sign}")
+            }
+        }
+    }
 }
 
 impl Operation {
@@ -75,7 +95,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
 mod tests {
     use super::*;
 
-    /// Operations as `began-ended:what`, with `r5` for a read, `1>2+` for a change that took
+    /// Operations as they are shown, with `r5` for a read, `1>2+` for a change that took
     /// effect, `1>2-` for one that did not and `1>2?` for one of which nobody knows.
     fn check(history: &str) -> bool {
         let parse = |word: &str| {

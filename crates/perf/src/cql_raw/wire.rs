@@ -98,7 +98,8 @@ pub(super) fn schema(tables: u64, copies: u64, compressed: bool) -> Vec<String> 
     let columns: String = (0..COLUMNS).map(|n| format!(", \"C{n}\" blob")).collect();
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': \
-         'NetworkTopologyStrategy', 'replication_factor': {copies}}} AND tablets = {{'enabled': false}}"
+         'NetworkTopologyStrategy', 'replication_factor': {copies}}} AND tablets = {{'enabled': \
+         false}}"
     );
     let compression = match compressed {
         true => "",

@@ -1,6 +1,6 @@
 //! Writes that depend on what is there: executed on the shard that owns the partition, which runs
-//! one of them at a time. Conditional writes of a table that is on several nodes are executed on the
-//! node that leads their rounds.
+//! one of them at a time. Conditional writes of a table that is on several nodes are executed on
+//! the node that leads their rounds.
 
 use super::build::Existing;
 use super::present::{ReadPlan, Step};

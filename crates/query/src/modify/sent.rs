@@ -1,5 +1,5 @@
-//! Conditional writes on their way to the node that leads their rounds, and their results on the way
-//! back.
+//! Conditional writes on their way to the node that leads their rounds, and their results on the
+//! way back.
 //!
 //! ```text
 //! request   := consistency:be16 time form:u8 columns:be16 column* statements:be16 statement*

@@ -4,10 +4,10 @@
 //! Invariants
 //!  - *durable-first*: a promise or an acceptance is on the disk before it is answered.
 //!  - *one-at-a-time*: a row is read and then written by one at a time.
-//!  - *applied-first*: a proposal is marked as learned after it was applied, and that is on the disk
-//!    no earlier: who says that it has learned something does not lose it in a crash. One log keeps
-//!    its order; where the row of the round is in the log of another shard, the write is on the disk
-//!    before the mark is made.
+//!  - *applied-first*: a proposal is marked as learned after it was applied, and that is on the
+//!    disk no earlier: who says that it has learned something does not lose it in a crash. One log
+//!    keeps its order; where the row of the round is in the log of another shard, the write is on
+//!    the disk before the mark is made.
 
 use super::nodes::Planted;
 use super::{Coordinator, own_coordinator};
@@ -54,6 +54,7 @@ impl Coordinator {
         proposal: FrozenMutation,
     ) -> Result<(), WriteError> {
         place.check_proposal(&proposal);
+        debug_assert!(!ballot.is_alone(), "applied-first: of one replica");
         let schema = self.cluster.schema();
         let table = schema.table_by_id(place.table);
         let table = table.ok_or(WriteError::UnknownTable(place.table))?;
@@ -70,6 +71,7 @@ impl Coordinator {
 
     /// Forgets a proposal that all replicas have learned.
     pub(crate) async fn prune_here(&self, place: Place, ballot: Ballot) -> Result<(), WriteError> {
+        debug_assert!(!ballot.is_alone(), "applied-first: of one replica");
         let paxos = paxos::table(&self.cluster.schema());
         let shard = paxos.tablets.shard_of(Token::of(&place.key));
         self.apply(shard, place.prune(&paxos.schema, ballot)).await
@@ -123,6 +125,7 @@ impl Coordinator {
         {
             return Ok(Err(later));
         }
+        debug_assert!(!proposal.ballot.is_alone(), "durable-first: of one replica");
         let kept = self.kept(place.table)?;
         let accepted = place.accept(&paxos.schema, proposal, kept);
         self.storage.apply_durably(accepted).await?;

@@ -2,9 +2,8 @@
 //!
 //! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`nodes`] (tables
 //! that are on several nodes), `logged` (batches that are remembered), `lwt` (rounds of conditional
-//! writes where there is one replica), `acceptor` (this node as one of several), [`owner`] (writes
-//! that depend on what is there), [`rate`] (limits of partitions), [`row_ttl`] (rows that say when
-//! they expire).
+//! writes where there is one replica), `acceptor` (this node as one of several), [`rate`] (limits
+//! of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod acceptor;
 mod batch;
@@ -12,7 +11,6 @@ mod here;
 mod logged;
 pub(crate) mod lwt;
 pub mod nodes;
-pub mod owner;
 pub mod rate;
 pub mod row_ttl;
 

@@ -10,8 +10,8 @@
 //! never will be. So it is passed over where something between the two was accepted or learned.
 //!
 //! Invariants
-//!  - *last-accepted-first*: of proposals that may have been chosen, the one with the last ballot is
-//!    finished, and no other one.
+//!  - *last-accepted-first*: of proposals that may have been chosen, the one with the last ballot
+//!    is finished, and no other one.
 //!  - *nothing-between*: a proposal since another one is finished only if nothing was between them.
 //!  - *learned-by-a-majority*: nothing is proposed before as many replicas have learned what was
 //!    chosen last.
@@ -52,17 +52,23 @@ pub(crate) enum Fate {
     Unknown,
 }
 
+/// Whether a majority of promises, or of acceptances, was there for a ballot between two: for what was
+/// learned, what was proposed after it was promised, and that since which another one is proposed.
+/// What is proposed since another one tells nothing of its own ballot.
+fn is_any_between(promises: &[(usize, Promise)], after: Ballot, before: Ballot) -> bool {
+    let is_between = |ballot: Ballot| after < ballot && ballot < before;
+    promises.iter().any(|(_, Promise { accepted, learned })| {
+        let accepted = accepted.as_ref().map(|it| it.since.unwrap_or(it.ballot));
+        accepted.into_iter().chain(*learned).any(is_between)
+    })
+}
+
 /// What may have been chosen (*nothing-between*).
 fn accepted(promises: &[(usize, Promise)]) -> impl Iterator<Item = &Proposal> {
-    let is_between = |proposal: &Proposal, other: Option<Ballot>| {
-        proposal.since.is_some() && proposal.since < other && other < Some(proposal.ballot)
-    };
     let all = promises.iter().filter_map(|(_, promise)| promise.accepted.as_ref());
-    all.filter(move |proposal| {
-        promises.iter().all(|(_, Promise { accepted, learned })| {
-            let accepted = accepted.as_ref().map(|accepted| accepted.ballot);
-            !is_between(proposal, accepted) && !is_between(proposal, *learned)
-        })
+    all.filter(move |proposal| match proposal.since {
+        None => true,
+        Some(since) => !is_any_between(promises, since, proposal.ballot),
     })
 }
 
@@ -110,6 +116,7 @@ pub(crate) fn fate(promises: &[(usize, Promise)], ballot: Ballot, mine: &FrozenM
     // where another round has proposed it again.
     let learned = last_learned(promises);
     let last = last_accepted(promises);
+    debug_assert!(!promises.is_empty(), "learned-by-a-majority: nobody has promised");
     let is_at = |at: Option<Ballot>| {
         accepted(promises).any(|one| Some(one.ballot) == at && one.mutation == *mine)
     };

@@ -142,8 +142,9 @@ proptest! {
         change in any_change(),
         random in vec(any::<u8>(), 0..60),
     ) {
-        let encoded = [Ok(outcome), Err(error)].map(|result| changed(encode_result(&result), change));
-        for bytes in encoded.into_iter().chain([random]) {
+        let results = [Ok(outcome), Err(error)];
+        let encoded = results.iter().map(|result| changed(encode_result(result), change));
+        for bytes in encoded.chain([random]) {
             if let Ok(result) = decode_result(&bytes) {
                 prop_assert_eq!(encode_result(&result), bytes);
             }

@@ -106,7 +106,8 @@ impl Parts {
     }
 }
 
-/// Whether the same shards of the same nodes have what is in two places, whatever their order there.
+/// Whether the same shards of the same nodes have what is in two places, whatever their order
+/// there.
 fn is_same(a: &[Replica], b: &[Replica]) -> bool {
     let place = |replica: &Replica| (replica.host_id, replica.shard);
     a.iter().map(place).eq(b.iter().map(place))

@@ -2,9 +2,9 @@
 //! nodes do not get in each other's way. It is the first replica that is alive, in the order of the
 //! ring or of the tablet: the one to which drivers send conditional writes.
 //!
-//! A conditional write that comes to another node is sent there, as bytes that the layer above makes
-//! and executes ([`Executor`]), with a serial read's command likewise. If the leader is not reached
-//! this node leads: who leads is a matter of speed, and not of what may be chosen.
+//! A conditional write that comes to another node is sent there, as bytes that the layer above
+//! makes and executes ([`Executor`]), with a serial read's command likewise. If the leader is not
+//! reached this node leads: who leads is a matter of speed, and not of what may be chosen.
 //!
 //! Invariants
 //!  - *one-hop*: who is sent a round leads it, whoever it thinks should.
@@ -12,11 +12,11 @@
 //!    knows; it is not given to another one.
 
 use super::counters::led_badly;
+use super::owner::{Held, Owner};
 use super::peers::{call, left};
-use super::rounds::of_read;
+use super::rounds::{Proposed, of_read};
 use super::{Coordinator, target};
 use crate::coordinator::own_coordinator;
-use crate::coordinator::owner::{Held, Owner, Proposed};
 use crate::digest;
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, WriteKind, WriteOptions};
@@ -32,7 +32,8 @@ use std::rc::Rc;
 
 /// What executes conditional writes that other nodes have sent.
 pub trait Executor {
-    /// Does what the bytes say with the partition that is held. The answer is for whoever made them.
+    /// Does what the bytes say with the partition that is held. The answer is for whoever made
+    /// them.
     fn execute(&self, owner: Owner, request: Vec<u8>) -> LocalFuture<'static, Vec<u8>>;
 }
 
@@ -52,6 +53,7 @@ impl Coordinator {
         options: &WriteOptions,
         request: Vec<u8>,
     ) -> Result<Vec<u8>, WriteError> {
+        debug_assert!(options.consistency.is_serial(), "one-hop: {:?}", options.consistency);
         let begun = self.begin_write(options, 1);
         let led = Box::pin(self.lead_somewhere(table, key, options, request)).await;
         self.end_spread(table, options, begun, led)
@@ -94,6 +96,7 @@ impl Coordinator {
         options: &WriteOptions,
         request: Vec<u8>,
     ) -> Result<Vec<u8>, WriteError> {
+        debug_assert!(options.kind == WriteKind::Cas, "one-hop: a round of {:?}", options.kind);
         let change = move |owner: Owner| async move {
             let executor = own_coordinator().ok().and_then(|it| it.nodes.executor.borrow().clone());
             Some(executor?.execute(owner, request).await)
@@ -165,6 +168,7 @@ impl Coordinator {
         let Partitions::Key(key) = &command.partitions else {
             return Err(ReadError::Refused("a round about several partitions".to_owned()));
         };
+        debug_assert!(command.shape == RowShape::Whole, "one-hop: a round in pieces");
         let command = command.clone();
         let read = move |owner: Owner| async move {
             loop {
@@ -180,7 +184,8 @@ impl Coordinator {
         self.answer(table, options, held).map_err(of_read)?
     }
 
-    /// The other nodes that are to lead the rounds of a partition before this one is, first to last.
+    /// The other nodes that are to lead the rounds of a partition before this one is, first to
+    /// last.
     fn leaders(&self, table: &TableEntry, key: &[u8], level: Consistency) -> Vec<Replica> {
         let replicas = self.replicas(table, Token::of(key));
         let places = self.places();

@@ -14,12 +14,14 @@
 //!
 //! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
 //! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
-//! `lead` (who leads them), `batches`, `counters`, `truncate`.
+//! `owner` (writes that depend on what is there), `lead` (who leads rounds), `batches`, `counters`,
+//! `truncate`.
 
 mod batches;
 mod counters;
 mod gather;
 mod lead;
+mod owner;
 mod peers;
 mod read;
 mod repair;
@@ -32,8 +34,9 @@ pub(crate) use batches::{Parts, is_spread, retry};
 pub(crate) use counters::{refusal_of, refusal_of_read};
 pub use lead::Executor;
 pub(crate) use lead::options_of;
+pub use owner::{Owner, Round};
 pub(crate) use peers::{Cause, left, refused};
-pub(crate) use rounds::Rounds;
+pub use rounds::Proposed;
 pub use write::Background;
 
 use super::Coordinator;

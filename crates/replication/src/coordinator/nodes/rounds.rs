@@ -1,15 +1,15 @@
 //! Rounds of conditional writes (Paxos) about a partition that is on several nodes.
 //!
 //! A round takes a ballot that as many replicas promise as the serial level requires, finishes what
-//! an earlier round has left, reads at the same level, has what it proposes accepted by as many, and
-//! tells all replicas that it was chosen. Any node leads; on one node the owner of the partition
-//! runs one at a time. A round that is refused because a later one has begun pauses for a random
-//! time, and begins again.
+//! an earlier round has left, reads at the same level, has what it proposes accepted by as many,
+//! and tells all replicas that it was chosen. Any node leads; on one node the owner of the
+//! partition runs one at a time. A round that is refused because a later one has begun pauses for a
+//! random time, and begins again.
 //!
 //! A node that has just had something chosen, and learned by as many, goes on without asking for
 //! promises: it proposes *since* that, and a replica to which another node came meanwhile refuses
-//! ([`crate::paxos::State::refuses_proposal`]). So rounds that one node leads, one after the other, are
-//! a read, a proposal, and the telling of it.
+//! ([`crate::paxos::State::refuses_proposal`]). So rounds that one node leads, one after the other,
+//! are a read, a proposal, and the telling of it.
 //!
 //! A round that only reads, or whose conditions do not hold, ends with a proposal that changes
 //! nothing: from then on no earlier proposal that few replicas have accepted can come back.
@@ -25,7 +25,6 @@ use super::gather::{Progress, Reading, Retry};
 use super::peers::{Told, call, left, unwritten};
 use super::write::{Spread, unavailable};
 use super::{Coordinator, Planted, target};
-use crate::coordinator::owner::Proposed;
 use crate::error::{ReadError, WriteError};
 use crate::flock::Flock;
 use crate::options::{Consistency, WriteKind, WriteOptions};
@@ -75,6 +74,7 @@ struct LastChosen {
 impl Chosen {
     fn take(&self, place: &Place, level: Consistency, replicas: &Rc<[Replica]>) -> Option<Ballot> {
         let last = self.last.borrow_mut().remove(place)?;
+        debug_assert!(!last.ballot.is_alone(), "learned-before-next: {:?}", last.ballot);
         let is_same = Rc::ptr_eq(&last.replicas, replicas) || last.replicas == *replicas;
         (last.level == level && is_same).then_some(last.ballot)
     }
@@ -84,6 +84,9 @@ impl Chosen {
         if CHOSEN_MAX <= all.len() {
             all.clear();
         }
+        let is_later = all.get(place).is_none_or(|before| before.ballot < last.ballot);
+        debug_assert!(is_later, "learned-before-next: {:?} is remembered late", last.ballot);
+        debug_assert!(last.level.is_serial(), "chosen-by-a-majority: at {:?}", last.level);
         all.insert(place.clone(), last);
         debug_assert!(all.len() <= CHOSEN_MAX, "bounded: {} partitions", all.len());
     }
@@ -99,6 +102,16 @@ struct Answers<T> {
     /// Some may have done it beside those that say so.
     is_uncertain: bool,
     tally: Tally,
+}
+
+/// What became of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposed {
+    /// It was chosen and applied.
+    Chosen,
+    /// It never will be: another round came before it. Whoever proposed it reads again, in a round
+    /// of its own, and judges anew.
+    Superseded,
 }
 
 /// What became of a proposal, as far as its answers tell.
@@ -129,6 +142,7 @@ impl Rounds {
         until: Instant,
     ) -> Rounds {
         debug_assert!(table.schema.id == place.table, "owner-only: of another table");
+        debug_assert!(!replicas.is_empty(), "chosen-by-a-majority: nobody has the partition");
         Rounds { coordinator, table, place, replicas, options, until }
     }
 
@@ -143,6 +157,7 @@ impl Rounds {
         let chosen = &self.coordinator.nodes.chosen;
         if let Some(since) = chosen.take(&self.place, level, &self.replicas) {
             let micros = now_micros.max(since.micros().saturating_add(1));
+            debug_assert!(since.micros() < micros, "later-than-promised: {since:?}");
             return Ok((Ballot::drawn(micros, runtime::random_u64()), Some(since)));
         }
         let mut pauses = Pauses::default();
@@ -174,6 +189,7 @@ impl Rounds {
 
     /// A read at the level of the rounds.
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        debug_assert!(command.table == self.place.table, "owner-only: of another table");
         if !wire::command::fits(command) {
             let text = "the statement has too many ranges or columns for a cluster";
             return Err(ReadError::Refused(text.to_owned()));
@@ -204,6 +220,7 @@ impl Rounds {
         commit: Consistency,
     ) -> Result<Proposed, WriteError> {
         self.place.check_proposal(&mutation);
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         let mut is_last = true;
         let is_chosen = match self.accept((ballot, since), &mutation).await? {
             Accepted::ByMajority => true,
@@ -232,6 +249,7 @@ impl Rounds {
 
     /// See [`crate::Owner::finish`].
     pub(crate) async fn finish(&self, (ballot, since): Ballots) -> Result<Proposed, WriteError> {
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         // What changes nothing may have been chosen, or not: it is the same.
         Ok(match self.accept((ballot, since), &self.nothing()).await? {
             Accepted::ByMajority => {
@@ -254,6 +272,7 @@ impl Rounds {
     /// can be (*said-uncertain*).
     async fn settle(&self, ballot: Ballot, mine: &FrozenMutation) -> Result<bool, WriteError> {
         let (mut pauses, mut after) = (Pauses::default(), ballot.micros());
+        debug_assert!(!is_empty(mine), "said-uncertain: what changes nothing is the same");
         loop {
             self.pause(&mut pauses).await?;
             let promised = self.promised(&mut after, &mut pauses).await;
@@ -261,6 +280,7 @@ impl Rounds {
             let (later, promises) = promised.map_err(|_| self.timed_out(0))?;
             let next = promises::next(&promises);
             let fate = promises::fate(&promises, ballot, mine);
+            debug_assert!(ballot < later, "said-uncertain: {later:?} is not after {ballot:?}");
             stdx::probe!("a proposal of which nobody knew is looked after");
             let proposal = match (fate, next) {
                 (Fate::Unknown, _) => return Err(self.timed_out(0)),
@@ -301,10 +321,13 @@ impl Rounds {
             *after = micros;
             let answers = self.ask(async |replica| self.prepare(replica, ballot).await).await?;
             if answers.tally.is_met() {
+                let earlier = |(_, it): &(usize, Promise)| it.learned < Some(ballot);
+                let all = answers.given.iter().all(earlier);
+                debug_assert!(all, "later-than-promised: {ballot:?} is promised late");
                 return Ok((ballot, answers.given));
             }
-            // Who has just died is not thought to be alive for long, and who has just come is reached
-            // soon; until then nothing was done.
+            // Who has just died is not thought to be alive for long, and who has just come is
+            // reached soon; until then nothing was done.
             let failed = self.failed(&answers);
             *after = answers.later.map_or(micros, |later| micros.max(later.micros()));
             let waits = self.pause(pauses).await;
@@ -345,6 +368,8 @@ impl Rounds {
         let answers = self
             .ask(async |replica| self.accept_on(replica, ballots, proposal, bytes.clone()).await);
         let answers = answers.await?;
+        let given = answers.given.len() as u32;
+        debug_assert!(answers.tally.received() <= given, "chosen-by-a-majority: {given} accept");
         let accepted = match answers.tally.is_met() {
             true => Accepted::ByMajority,
             false if answers.given.is_empty() && !answers.is_uncertain => Accepted::ByNobody,
@@ -382,6 +407,7 @@ impl Rounds {
         level: Consistency,
         kind: WriteKind,
     ) -> Result<(), WriteError> {
+        debug_assert!(!is_empty(&mutation), "learned-before-next: nothing is to be learned");
         let told = Told::learned(self.place.clone(), ballot, mutation);
         let spread = Spread::of(&self.table, self.replicas.clone(), told);
         // It was chosen, so it happens, whenever those that are away learn it.
@@ -399,6 +425,7 @@ impl Rounds {
     async fn teach(&self, ballot: Ballot, mutation: FrozenMutation, who: &[usize]) -> bool {
         let told = Told::learned(self.place.clone(), ballot, mutation);
         let (mut flock, time) = (Flock::new(), left(self.until));
+        debug_assert!(!who.is_empty(), "learned-before-next: nobody is taught");
         for place in who {
             flock.push(self.coordinator.tell(&self.replicas[*place], &told, time));
         }
@@ -435,6 +462,7 @@ impl Rounds {
                 flock.push(async move { (place, ask(replica).await) });
             }
         }
+        debug_assert!(answers.tally.required() <= asked, "chosen-by-a-majority: {asked} asked");
         while !answers.tally.is_met() && !answers.tally.is_lost() {
             let Some((place, answer)) = flock.next().await else { break };
             asked -= 1;
@@ -475,6 +503,7 @@ impl Rounds {
     fn failed<T>(&self, answers: &Answers<T>) -> WriteError {
         let tally = &answers.tally;
         let (received, required, failures) = (tally.received(), tally.required(), tally.failures());
+        debug_assert!(received < required, "chosen-by-a-majority: {received} have failed");
         let WriteOptions { consistency, kind, .. } = self.options;
         match answers.refusal.as_ref().filter(|_| answers.later.is_none()) {
             Some(refusal) if refusal.kind == RefusalKind::Overloaded => {
@@ -490,11 +519,13 @@ impl Rounds {
 }
 
 impl Coordinator {
-    /// Has all replicas forget a proposal that they have learned; those that are not reached keep it.
+    /// Has all replicas forget a proposal that they have learned; those that are not reached keep
+    /// it.
     pub(in crate::coordinator) async fn prune(&self, place: &Place, ballot: Ballot) {
         let schema = self.cluster.schema();
         let Some(table) = schema.table_by_id(place.table) else { return };
         let Some(replicas) = self.replicas(table, Token::of(&place.key)) else { return };
+        debug_assert!(!ballot.is_alone(), "learned-before-next: of one replica");
         let bytes = wire::paxos::encode_place(place, ballot);
         let mut flock = Flock::new();
         for replica in replicas.iter() {
@@ -513,8 +544,8 @@ impl Coordinator {
 /// How long a replica may take to forget a proposal.
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether as many have learned what a write at the level `commit` acknowledges as rounds of a level
-/// require.
+/// Whether as many have learned what a write at the level `commit` acknowledges as rounds of a
+/// level require.
 fn is_majority(level: Consistency, commit: Consistency) -> bool {
     debug_assert!(level.is_serial(), "chosen-by-a-majority: a round at {level:?}");
     match commit {

@@ -100,6 +100,9 @@ fn what_was_proposed_without_knowing_of_another_is_passed_over() {
     check([since(8, 5, None), promise(None, Some(6))], Next::Propose);
     let teach = Next::Teach { ballot: ballot(6), mutation: proposal(6), who: vec![0] };
     check([since(8, 5, None), promise(Some((6, 6)), Some(6))], teach);
+    // Of two that nobody has promised, the base of the one tells of the other.
+    check([since(8, 5, Some(5)), since(9, 6, Some(5))], Next::Finish(proposal(9)));
+    check([since(8, 5, Some(5)), since(7, 6, Some(5))], Next::Finish(proposal(7)));
     let mine = proposal(8);
     let fate = |promises| fate(&of(promises), ballot(8), &mine);
     assert_eq!(fate([since(8, 5, None), nothing()]), Fate::Mine);

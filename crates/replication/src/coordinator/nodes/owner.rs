@@ -4,11 +4,12 @@
 //!
 //! Invariants
 //!  - *owner-only*: a partition is held by the shard that owns it, on each node.
-//!  - *judged-as-chosen*: what is proposed depends on what was read in the same round, and is chosen
-//!    only if nothing was in between.
+//!  - *judged-as-chosen*: what is proposed depends on what was read in the same round, and is
+//!    chosen only if nothing was in between.
 
-use super::nodes::{Rounds, refuse_write};
-use super::{Coordinator, check_owner, lwt, own_coordinator};
+use super::refuse_write;
+use super::rounds::{Proposed, Rounds};
+use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::paxos::{Ballot, Place};
@@ -47,16 +48,6 @@ impl Round {
     pub fn timestamp(&self) -> i64 {
         self.ballot.micros()
     }
-}
-
-/// What became of a proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proposed {
-    /// It was chosen and applied.
-    Chosen,
-    /// It never will be: another round came before it. Whoever proposed it reads again, in a round
-    /// of its own, and judges anew.
-    Superseded,
 }
 
 /// How a held partition's work has ended.
