@@ -4,7 +4,7 @@
 use crate::compress;
 use crate::error::{Refusal, Refused};
 use crate::frame::{HEADER_BYTES, Header, Kind};
-use crate::hello::{self, Compression, Hello, PREFIX_BYTES, Preamble, Speaker, Welcome};
+use crate::hello::{self, Compression, Hello, PREFIX_BYTES, Preamble, Speaker, Tls, Welcome};
 use crate::names::{Class, HostId};
 use stdx::Prng;
 
@@ -111,7 +111,7 @@ pub fn arbitrary_welcome(seed: u64) -> Welcome {
 
 /// Inputs for the fuzzer to begin with: each with its name.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let preamble = Preamble { oldest: 1, newest: 1, shard: 3, class: Class::Bulk, tls: false };
+    let preamble = Preamble { oldest: 1, newest: 1, shard: 3, class: Class::Bulk, tls: Tls::None };
     let refused = Refused::new(Refusal::Banned, "node 1 is banned");
     let with = |first: u8, bytes: Vec<u8>| [&[first][..], &bytes].concat();
     let text = b"to be packed, to be packed, to be packed, to be packed, to be packed".repeat(9);

@@ -277,6 +277,8 @@ impl Membership {
                     Refusal::Cluster | Refusal::Version | Refusal::Banned => {
                         Err(Unasked::Stranger(refused.to_string()))
                     }
+                    // This node has no TLS, and gets none before it is started with other options.
+                    Refusal::NeedsTls => Err(Unasked::Stranger(refused.to_string())),
                     _ => Err(Unasked::NotNow(refused.to_string())),
                 };
             }
