@@ -160,6 +160,7 @@ def test_tls_is_introduced_while_clients_go_on(authority):
                 for node in nodes:
                     load.goes_on()
                     assert node.stop() == 0
+                    load.goes_on()
                     node.options = before[node] + encrypts(authority, node.address, links)
                     node.start()
                     nodes.wait_for_peers()
