@@ -60,7 +60,6 @@ def waits(node, text):
         node.start(seconds=0)
     until(lambda: text in log_of(node))
     assert node.is_running() and "init - serving" not in log_of(node)
-    node.kill()
 
 
 def test_all_links_are_encrypted_and_compressed(authority):
@@ -186,6 +185,7 @@ def test_who_has_no_tls_is_refused_and_told(authority):
         late = Node("--seeds", plain_address, *encrypts(authority, other), address=other)
         waits(late, f"the node at {plain_address}:7000 refuses this node: TLS is wanted, which is "
                     "not enabled at the node that was dialed")
+        late.kill()
         assert re.search("a node at 127.* is refused: TLS is wanted", log_of(seed))
 
 
@@ -202,5 +202,14 @@ def test_who_is_vouched_for_by_another_authority_is_refused_and_told(authority, 
             own = free_address()
             stranger = Node("--seeds", address, *encrypts(other, own, trusts=trusts), address=own)
             waits(stranger, f"the node at {address}:7000 {at_stranger}")
-            assert re.search(f"a node at 127.* {at_seed}", log_of(seed))
+            until(lambda text=at_seed: re.search(f"a node at 127.* {text}", log_of(seed)))
+            stranger.kill()
+        # Who waits uses the files that are put in place of the wrong ones.
+        stranger = Node("--seeds", address, *encrypts(other, own, trusts=authority), address=own)
+        waits(stranger, f"the node at {address}:7000 refuses this node")
         assert seed.connect().execute("SELECT count(*) FROM system.topology").one()[0] == 1
+        for file in authority.make(own, own):
+            (tmp_path / "other" / file.name).write_bytes(file.read_bytes())
+        stranger.wait_for_log("init - serving")
+        assert stranger.connect().execute("SELECT count(*) FROM system.topology").one()[0] == 2
+        stranger.kill()

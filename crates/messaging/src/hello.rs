@@ -471,7 +471,7 @@ fn wrong_host(expected: HostId, found: HostId) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{arbitrary_hello, arbitrary_welcome};
+    use crate::testing::{arbitrary_hello, arbitrary_preamble, arbitrary_welcome};
     use proptest::prelude::*;
 
     const US: (&str, HostId) = ("one", HostId(1));
@@ -574,6 +574,29 @@ mod tests {
                 torn[flip / 8 % body.len()] ^= 1 << (flip % 8);
                 prop_assert!(Hello::decode(crc, &torn).is_err());
                 prop_assert!(decode_welcome(crc, &torn).is_err());
+            }
+        }
+
+        #[test]
+        fn any_preamble_is_one_in_its_only_form_or_damaged(
+            seed: u64,
+            flip in 0..PREAMBLE_BYTES * 8,
+            mut drawn in proptest::collection::vec(any::<u8>(), PREAMBLE_BYTES),
+        ) {
+            let preamble = arbitrary_preamble(seed);
+            let mut bytes = preamble.encode();
+            prop_assert_eq!(Preamble::decode(&bytes), Ok(preamble));
+            bytes[flip / 8] ^= 1 << (flip % 8);
+            prop_assert!(Preamble::decode(&bytes).is_err());
+            // With all that makes it look like one, as an attacker would.
+            drawn[..8].copy_from_slice(&MAGIC);
+            (drawn[14], drawn[15]) = (drawn[14] % 4, drawn[15] % 4);
+            drawn[16..19].fill(0);
+            drawn[19] %= 2;
+            let crc = crc32(&drawn[..20]).to_be_bytes();
+            drawn[20..].copy_from_slice(&crc);
+            if let Ok(preamble) = Preamble::decode(&drawn) {
+                prop_assert_eq!(preamble.encode(), drawn);
             }
         }
 
