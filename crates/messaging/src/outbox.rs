@@ -307,9 +307,9 @@ async fn compressed(
 ) -> (Header, Vec<u8>) {
     let body = payload.into_bytes();
     if body.len() <= COMPRESSED_HERE_MAX {
-        return compress::pack(compression, header, &body);
+        return compress::pack(compression, header, body);
     }
-    runtime::task::compute(move || compress::pack(compression, header, &body)).await
+    runtime::task::compute(move || compress::pack(compression, header, body)).await
 }
 
 fn put_plain(frame: Frame, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {

@@ -39,7 +39,14 @@ struct Nodes {
     /// In which data centre and rack each is, and how it wants its links.
     places: Vec<(&'static str, &'static str)>,
     wishes: Vec<Wishes>,
+    keys: Vec<Keys>,
 }
+
+/// Shows a certificate that the others do not trust, though it trusts theirs.
+const STRANGER: Keys = Keys {
+    client: || tls::testing::stranger_among_nodes(true).client,
+    server: || Some(tls::testing::stranger_among_nodes(true).server),
+};
 
 /// All show one certificate, and trust it.
 const KEYS: Keys = Keys {
@@ -54,7 +61,8 @@ impl Nodes {
         let (seeds, names) = (vec![seeds.to_vec(); shards.len()], vec!["test"; shards.len()]);
         let places = vec![("dc1", "r1"); shards.len()];
         let wishes = vec![Wishes::default(); shards.len()];
-        Nodes { world, nodes, seeds, names, places, wishes }
+        let keys = vec![KEYS; shards.len()];
+        Nodes { world, nodes, seeds, names, places, wishes, keys }
     }
 
     fn ip(&self, number: usize) -> IpAddr {
@@ -65,7 +73,8 @@ impl Nodes {
         let ip = self.ip(number);
         let seeds = self.seeds[number].iter().map(|seed| SocketAddr::new(self.ip(*seed), PORT));
         let (seeds, name) = (seeds.collect::<Vec<_>>(), self.names[number]);
-        let (place, wishes) = (self.places[number], self.wishes[number]);
+        let place = self.places[number];
+        let links = (self.wishes[number], self.keys[number]);
         let (node, slot) = &self.nodes[number];
         slot.replace(Started::NotYet);
         let slot = slot.clone();
@@ -73,7 +82,7 @@ impl Nodes {
             let (seeds, slot) = (seeds.clone(), slot.clone());
             async move {
                 if shard == 0 {
-                    let started = live(ip, seeds, name, place, wishes).await;
+                    let started = live(ip, seeds, name, place, links).await;
                     slot.replace(started.map_or_else(Started::Refused, |()| Started::Yes));
                     std::future::pending::<()>().await;
                 }
@@ -180,7 +189,7 @@ async fn live(
     seeds: Vec<SocketAddr>,
     name: &str,
     (data_center, rack): (&str, &str),
-    wishes: Wishes,
+    (wishes, keys): (Wishes, Keys),
 ) -> Result<(), String> {
     let config = boot_config("/node", SyncMode::Batch);
     let node = NodeConfig {
@@ -201,7 +210,7 @@ async fn live(
         down_after: 20 * SECOND,
         command_time: 20 * SECOND,
         segment_bytes,
-        policy: Arc::new(move || Rc::new(Links::new(wishes, KEYS))),
+        policy: Arc::new(move || Rc::new(Links::new(wishes, keys))),
         verbs: Arc::new(|_| ()),
     };
     membership::start(config).await?;
@@ -472,4 +481,24 @@ fn who_looks_for_a_cluster_without_tls_is_told_that_it_needs_some() {
     let Started::Refused(why) = nodes.started(1) else { panic!("it was let in") };
     let at = nodes.ip(0).to_string();
     assert!(why.contains(&at) && why.contains("connects without TLS"), "{why}");
+}
+
+#[test]
+fn who_is_not_trusted_waits_and_does_not_knock_all_the_time() {
+    let mut nodes = Nodes::new(52, &[1, 1], &[0]);
+    nodes.wishes = vec![Wishes { encrypted: Reach::All, ..Wishes::default() }; 2];
+    nodes.keys[1] = STRANGER;
+    nodes.start(0);
+    nodes.wait(&[0]);
+    nodes.start(1);
+    nodes.world.run_for(20 * SECOND);
+    assert_eq!(nodes.started(1), Started::NotYet);
+    let refused = nodes.run(0, async { Messaging::current().expect("it runs").counters().refused });
+    assert!((15..=25).contains(&refused), "{refused} handshakes in 20 s");
+    assert_eq!(nodes.shown(0).1.len(), 1);
+    nodes.crash(1);
+    nodes.keys[1] = KEYS;
+    nodes.start(1);
+    nodes.wait(&[1]);
+    assert_eq!(nodes.agree(&[0, 1]).1.len(), 2);
 }
