@@ -179,7 +179,11 @@ def test_a_file_is_read_again_at_sighup(tmp_path):
      "option seeds: no address is known of no.such.name.invalid"),
     (["--endpoint-snitch", "Ec2Snitch"], "option endpoint_snitch: Ec2Snitch is not supported yet"),
     (["--server-encryption-options", "internode_encryption=all"],
-     "option server_encryption_options: internode_encryption: all: links between nodes are not"),
+     "option server_encryption_options: truststore: missing: it says which nodes are trusted"),
+    (["--server-encryption-options", "internode_encryption=some", "--server-encryption-options",
+      "truststore=t", "--server-encryption-options", "certificate=c",
+      "--server-encryption-options", "keyfile=k"],
+     "option server_encryption_options: internode_encryption: some is none of none, dc, rack, all"),
     (["--murmur3-partitioner-ignore-msb-bits", "0"],
      "option murmur3_partitioner_ignore_msb_bits: 0: use 12"),
 ])

@@ -7,6 +7,7 @@
 
 use crate::frame::{HEADER_BYTES, Header};
 use crate::hello::Compression;
+use std::borrow::Cow;
 use stdx::Damaged;
 use stdx::checksum::crc32;
 
@@ -18,18 +19,24 @@ const ZSTD_LEVEL: i32 = 1;
 const LZ4_RATIO_MAX: usize = 255;
 
 /// A body as it travels, and its header: compressed if that is shorter.
-pub fn pack(compression: Compression, header: Header, body: &[u8]) -> (Header, Vec<u8>) {
+pub fn pack<'a>(
+    compression: Compression,
+    header: Header,
+    body: impl Into<Cow<'a, [u8]>>,
+) -> (Header, Vec<u8>) {
+    let body = body.into();
     let packed = match compression {
-        Compression::Lz4 => Some(lz4_flex::block::compress(body)),
-        Compression::Zstd => zstd::bulk::compress(body, ZSTD_LEVEL).ok(),
+        Compression::Lz4 => Some(lz4_flex::block::compress(&body)),
+        Compression::Zstd => zstd::bulk::compress(&body, ZSTD_LEVEL).ok(),
     };
-    let travels = packed.filter(|packed| packed.len() < body.len());
-    let travels = travels.unwrap_or_else(|| body.to_vec());
-    debug_assert!(travels.is_empty() == body.is_empty(), "worth-it: something out of nothing");
-    debug_assert!(travels.len() <= body.len(), "worth-it: {} of {}", travels.len(), body.len());
+    let raw_bytes = body.len();
+    let travels = packed.filter(|packed| packed.len() < raw_bytes);
+    let travels = travels.unwrap_or_else(|| body.into_owned());
+    debug_assert!(travels.is_empty() == (raw_bytes == 0), "worth-it: something out of nothing");
+    debug_assert!(travels.len() <= raw_bytes, "worth-it: {} of {raw_bytes}", travels.len());
     let header = Header {
         body_bytes: travels.len() as u32,
-        raw_bytes: body.len() as u32,
+        raw_bytes: raw_bytes as u32,
         body_crc: crc32(&travels),
         ..header
     };

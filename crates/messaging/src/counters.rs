@@ -4,6 +4,7 @@
 //!  - *counted-gauges*: what is queued or in flight was counted once when it came, and once when it
 //!    went.
 
+use crate::frame::Header;
 use crate::names::{Class, Verb};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -119,6 +120,12 @@ pub struct Counters {
     /// Bytes over all connections, as they travel.
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    /// Bodies that were to be compressed: their bytes, and those that travelled in their place.
+    pub raw_sent_bytes: u64,
+    pub packed_sent_bytes: u64,
+    /// Bodies that came compressed: the same.
+    pub raw_received_bytes: u64,
+    pub packed_received_bytes: u64,
     /// Now: bytes that messages hold of this shard's memory for them, and what they may hold.
     pub memory_used_bytes: usize,
     pub memory_bytes: usize,
@@ -138,6 +145,10 @@ pub(crate) struct Tally {
     pub(crate) broken: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
+    pub(crate) raw_sent_bytes: Cell<u64>,
+    pub(crate) packed_sent_bytes: Cell<u64>,
+    pub(crate) raw_received_bytes: Cell<u64>,
+    pub(crate) packed_received_bytes: Cell<u64>,
 }
 
 /// Counts some more.
@@ -147,6 +158,20 @@ pub(crate) fn add(counter: &Cell<u64>, more: u64) {
 }
 
 impl Tally {
+    /// A body was to be compressed before it left.
+    pub(crate) fn packed(&self, header: &Header) {
+        debug_assert!(header.body_bytes <= header.raw_bytes, "worth-it: {header:?}");
+        add(&self.raw_sent_bytes, header.raw_bytes.into());
+        add(&self.packed_sent_bytes, header.body_bytes.into());
+    }
+
+    /// A body came compressed, and was unpacked.
+    pub(crate) fn unpacked(&self, header: &Header) {
+        debug_assert!(header.is_compressed(), "worth-it: {header:?}");
+        add(&self.raw_received_bytes, header.raw_bytes.into());
+        add(&self.packed_received_bytes, header.body_bytes.into());
+    }
+
     pub(crate) fn of(&self, verb: Verb, class: Class) -> Rc<VerbTally> {
         debug_assert!(0 < verb.number || verb.name == "unknown", "verb 0 is none: {verb:?}");
         let mut verbs = self.verbs.borrow_mut();
@@ -166,6 +191,10 @@ impl Tally {
             broken: self.broken.get(),
             sent_bytes: self.sent_bytes.get(),
             received_bytes: self.received_bytes.get(),
+            raw_sent_bytes: self.raw_sent_bytes.get(),
+            packed_sent_bytes: self.packed_sent_bytes.get(),
+            raw_received_bytes: self.raw_received_bytes.get(),
+            packed_received_bytes: self.packed_received_bytes.get(),
             memory_used_bytes: 0,
             memory_bytes: 0,
         }

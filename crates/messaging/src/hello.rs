@@ -40,7 +40,6 @@ pub const GREETING_BYTES_MAX: usize = 2048;
 /// The longest name of a cluster.
 pub const CLUSTER_BYTES_MAX: usize = 1024;
 
-const TLS: u8 = 1;
 const GOES_ON: u8 = 0;
 const REFUSED: u8 = 1;
 
@@ -52,6 +51,16 @@ const _: () = assert!(CLUSTER_BYTES_MAX + 128 < GREETING_BYTES_MAX, "short-greet
 pub enum Compression {
     Lz4,
     Zstd,
+}
+
+impl Compression {
+    /// As options and metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
 }
 
 const _: () = assert!(*VERSIONS.start() <= *VERSIONS.end(), "we speak some version");
@@ -83,8 +92,25 @@ pub struct Preamble {
     /// Wanted, modulo how many there are.
     pub shard: u16,
     pub class: Class,
-    /// Whether a TLS handshake follows.
-    pub tls: bool,
+    pub tls: Tls,
+}
+
+/// What a dialer says of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Tls {
+    /// It has none.
+    None = 0,
+    /// A handshake follows.
+    Follows = 1,
+    /// It goes without, and comes again with it when it is told to.
+    IfAsked = 2,
+}
+
+impl Tls {
+    fn from_code(code: u8) -> Option<Tls> {
+        [Tls::None, Tls::Follows, Tls::IfAsked].get(usize::from(code)).copied()
+    }
 }
 
 impl Preamble {
@@ -97,7 +123,7 @@ impl Preamble {
         out.put_u16(self.newest);
         out.put_u16(self.shard);
         out.put_u8(self.class.code());
-        out.put_u8(if self.tls { TLS } else { 0 });
+        out.put_u8(self.tls as u8);
         out.put_u32(0);
         let crc = crc32(&out);
         out.put_u32(crc);
@@ -113,17 +139,18 @@ impl Preamble {
         }
         let (oldest, newest) = (cursor.u16("preamble is short")?, cursor.u16("preamble is short")?);
         let shard = cursor.u16("preamble is short")?;
-        let (class, flags) = (cursor.u8("preamble is short")?, cursor.u8("preamble is short")?);
+        let (class, tls) = (cursor.u8("preamble is short")?, cursor.u8("preamble is short")?);
         let reserved = cursor.u32("preamble is short")?;
         let end = cursor.offset();
         if cursor.u32("preamble is short")? != crc32(&bytes[..end]) {
             return Err(cursor.damaged("wrong checksum of a preamble"));
         }
-        if newest < oldest || TLS < flags || reserved != 0 || !cursor.is_empty() {
+        if newest < oldest || reserved != 0 || !cursor.is_empty() {
             return Err(cursor.damaged("preamble makes no sense"));
         }
         let class = Class::from_code(class).ok_or(cursor.damaged("unknown class"))?;
-        Ok(Preamble { oldest, newest, shard, class, tls: flags == TLS })
+        let tls = Tls::from_code(tls).ok_or(cursor.damaged("preamble makes no sense"))?;
+        Ok(Preamble { oldest, newest, shard, class, tls })
     }
 
     /// The newest version that both speak.
@@ -444,7 +471,7 @@ fn wrong_host(expected: HostId, found: HostId) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{arbitrary_hello, arbitrary_welcome};
+    use crate::testing::{arbitrary_hello, arbitrary_preamble, arbitrary_welcome};
     use proptest::prelude::*;
 
     const US: (&str, HostId) = ("one", HostId(1));
@@ -463,13 +490,26 @@ mod tests {
 
     #[test]
     fn a_preamble_has_golden_bytes() {
-        let preamble =
-            Preamble { oldest: 1, newest: 3, shard: 5, class: Class::Statements, tls: true };
+        let preamble = Preamble {
+            oldest: 1,
+            newest: 3,
+            shard: 5,
+            class: Class::Statements,
+            tls: Tls::Follows,
+        };
         let bytes = preamble.encode();
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(text, "4e45524549441a4d000100030005010100000000c9e41842");
         assert_eq!(Preamble::decode(&bytes), Ok(preamble));
         assert_eq!(preamble.version(), Ok(1));
+        for (code, tls) in [(0, Some(Tls::None)), (2, Some(Tls::IfAsked)), (3, None)] {
+            let mut bytes = bytes.clone();
+            bytes[15] = code;
+            let crc = crc32(&bytes[..20]);
+            bytes[20..].copy_from_slice(&crc.to_be_bytes());
+            let expected = tls.map(|tls| Preamble { tls, ..preamble });
+            assert_eq!(Preamble::decode(&bytes).ok(), expected, "{code}");
+        }
         let newer = Preamble { oldest: 2, ..preamble };
         let refused = newer.version().expect_err("no version");
         assert_eq!(refused.why, Refusal::Version);
@@ -534,6 +574,29 @@ mod tests {
                 torn[flip / 8 % body.len()] ^= 1 << (flip % 8);
                 prop_assert!(Hello::decode(crc, &torn).is_err());
                 prop_assert!(decode_welcome(crc, &torn).is_err());
+            }
+        }
+
+        #[test]
+        fn any_preamble_is_one_in_its_only_form_or_damaged(
+            seed: u64,
+            flip in 0..PREAMBLE_BYTES * 8,
+            mut drawn in proptest::collection::vec(any::<u8>(), PREAMBLE_BYTES),
+        ) {
+            let preamble = arbitrary_preamble(seed);
+            let mut bytes = preamble.encode();
+            prop_assert_eq!(Preamble::decode(&bytes), Ok(preamble));
+            bytes[flip / 8] ^= 1 << (flip % 8);
+            prop_assert!(Preamble::decode(&bytes).is_err());
+            // With all that makes it look like one, as an attacker would.
+            drawn[..8].copy_from_slice(&MAGIC);
+            (drawn[14], drawn[15]) = (drawn[14] % 4, drawn[15] % 4);
+            drawn[16..19].fill(0);
+            drawn[19] %= 2;
+            let crc = crc32(&drawn[..20]).to_be_bytes();
+            drawn[20..].copy_from_slice(&crc);
+            if let Ok(preamble) = Preamble::decode(&drawn) {
+                prop_assert_eq!(preamble.encode(), drawn);
             }
         }
 

@@ -98,6 +98,6 @@ pub use hello::Compression;
 pub use messaging::{Messaging, Peer, PeerState, Reached};
 pub use names::{Class, HostId, Target, ToShard, Verb};
 pub use payload::Payload;
-pub use policy::{Dialing, Plain, Policy};
+pub use policy::{ClientConfig, Dialing, Encrypts, Names, Plain, Policy, ServerConfig};
 pub use streams::{Stream, StreamError};
 pub use verbs::{Reply, Request, Sender, Verbs};

@@ -3,7 +3,7 @@
 use crate::config::{Config, Planted};
 use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
-use crate::error::{CallError, Down, Lost, NotSent};
+use crate::error::{CallError, Down, Lost, NotSent, Refusal};
 use crate::hello::{Compression, Preamble};
 use crate::links::{GOODBYES_MAX, Links, State};
 use crate::names::{Class, HostId, Target, Verb};
@@ -169,8 +169,8 @@ impl Messaging {
 
     fn unwelcome(&self, unwelcome: Unwelcome) {
         add(&self.services.tally.refused, 1);
-        if let Unwelcome { who, refused: Some(refused) } = unwelcome {
-            self.services.complain(&who, &refused, true);
+        if let Unwelcome { who, refused: Some(refused), by_us } = unwelcome {
+            self.services.complain(&who, &refused, by_us);
         }
     }
 
@@ -233,9 +233,19 @@ impl Messaging {
     pub async fn reach(&self, address: SocketAddr) -> Result<Reached, Down> {
         let (host, shard, class) = (None, runtime::shard_id(), Class::Control);
         let wanted = Wanted { address, host, shard, class };
-        let (facts, (wire, _)) = shake::dial(&self.services, wanted).await?;
+        let dialed = shake::dial(&self.services, wanted).await;
+        let (facts, (wire, _)) = dialed.inspect_err(|down| self.complain_of(address, down))?;
         let _ = wire.shutdown_both();
         Ok(Reached { host: facts.host, life: facts.life, shards: facts.shards })
+    }
+
+    /// A node that is not there yet may come, one that does not fit is told of.
+    fn complain_of(&self, address: SocketAddr, down: &Down) {
+        let (Down::RefusedByUs(refused) | Down::RefusedByPeer(refused)) = down else { return };
+        if refused.why != Refusal::Oneself {
+            let by_us = matches!(down, Down::RefusedByUs(_));
+            self.services.complain(&format!("the node at {address}"), refused, by_us);
+        }
     }
 
     /// Where a node is, on this shard. Nothing is sent to a node before this is known.

@@ -12,6 +12,7 @@
 //!    connection; so the lanes have no bound of their own.
 
 use crate::compress::{self, BYTES_MIN};
+use crate::counters::Tally;
 use crate::error::Refused;
 use crate::frame::{Header, Kind};
 use crate::hello::Compression;
@@ -278,6 +279,7 @@ fn remaining_micros(deadline: Instant, now: Instant) -> u32 {
 pub(crate) async fn pack(
     batch: Batch,
     compression: Option<Compression>,
+    tally: &Tally,
 ) -> (Vec<Part>, Vec<Permit>) {
     let (mut parts, mut copied, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for mut frame in batch.frames {
@@ -285,6 +287,7 @@ pub(crate) async fn pack(
         match compression {
             Some(compression) if BYTES_MIN <= frame.payload.len() => {
                 let (header, body) = compressed(compression, frame.header, frame.payload).await;
+                tally.packed(&header);
                 header.put(&mut copied);
                 put_body(Part::Owned(body), &mut copied, &mut parts);
             }
@@ -304,9 +307,9 @@ async fn compressed(
 ) -> (Header, Vec<u8>) {
     let body = payload.into_bytes();
     if body.len() <= COMPRESSED_HERE_MAX {
-        return compress::pack(compression, header, &body);
+        return compress::pack(compression, header, body);
     }
-    runtime::task::compute(move || compress::pack(compression, header, &body)).await
+    runtime::task::compute(move || compress::pack(compression, header, body)).await
 }
 
 fn put_plain(frame: Frame, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
@@ -401,7 +404,11 @@ mod tests {
         let mut frame = message(1, 0);
         frame.payload = Payload::with_body(vec![1, 2], large);
         let batch = Batch { frames: vec![message(2, 5), frame, message(3, 5)] };
-        let (parts, _) = runtime::sim::test(1, move || pack(batch, None));
+        let (parts, _) =
+            runtime::sim::test(
+                1,
+                move || async move { pack(batch, None, &Tally::default()).await },
+            );
         let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
         assert_eq!(lens, [32 + 5 + 32 + 2, COPIED_BYTES_MAX + 1, 32 + 5]);
         assert_eq!(parts[1].as_ptr(), place);

@@ -8,10 +8,11 @@ use crate::connection::{Facts, Side};
 use crate::error::{Down, Refusal, Refused};
 use crate::frame::{Header, Kind};
 use crate::hello::{
-    self, Answer, GREETING_BYTES_MAX, Hello, PREAMBLE_BYTES, PREFIX_BYTES, Preamble, Speaker,
+    self, Answer, GREETING_BYTES_MAX, Hello, PREAMBLE_BYTES, PREFIX_BYTES, Preamble, Speaker, Tls,
     VERSIONS, Welcome,
 };
 use crate::names::{Class, HostId};
+use crate::policy::{Dialing, Encrypts};
 use crate::services::Services;
 use runtime::net::{NetError, TcpStream};
 use runtime::time::timeout;
@@ -19,7 +20,7 @@ use std::net::SocketAddr;
 use stdx::Damaged;
 use stdx::checksum::crc32;
 use tls::Stream as Wire;
-use tls::handshake;
+use tls::handshake::{self, Failed};
 
 /// Whom to greet.
 #[derive(Clone, Copy, Debug)]
@@ -123,11 +124,33 @@ pub(crate) async fn dial(services: &Services, wanted: Wanted) -> Result<Greeted,
 }
 
 async fn dial_slowly(services: &Services, wanted: Wanted) -> Result<Greeted, Down> {
+    let dialing = services.policy.dialing(wanted.host, wanted.address);
+    let encrypts = dialing.begins_encrypted();
+    match dial_once(services, wanted, &dialing, encrypts).await {
+        Err(Down::RefusedByPeer(refused)) if dialing.turns(refused.why) => {
+            stdx::probe!("messaging: dialed again, encrypted or plain as the other node is");
+            dial_once(services, wanted, &dialing, !encrypts).await
+        }
+        dialed => dialed,
+    }
+}
+
+async fn dial_once(
+    services: &Services,
+    wanted: Wanted,
+    dialing: &Dialing,
+    encrypts: bool,
+) -> Result<Greeted, Down> {
     let Wanted { address, host, shard, class } = wanted;
-    let dialing = services.policy.dialing(host, address);
     let tcp = TcpStream::connect(address).await.map_err(Wrong::from)?;
     let (oldest, newest) = (*VERSIONS.start(), *VERSIONS.end());
-    let preamble = Preamble { oldest, newest, shard, class, tls: dialing.tls.is_some() };
+    let secret = dialing.tls.as_ref().filter(|_| encrypts);
+    let tls = match (secret, dialing.encrypts) {
+        (Some(_), _) => Tls::Follows,
+        (None, Encrypts::IfAsked) if dialing.tls.is_some() => Tls::IfAsked,
+        (None, _) => Tls::None,
+    };
+    let preamble = Preamble { oldest, newest, shard, class, tls };
     tcp.write_all(preamble.encode()).await.0.map_err(Wrong::from)?;
     let (crc, body) = Reader::of(&tcp).greeting().await?;
     let answer = hello::decode_answer(crc, &body).map_err(Wrong::from)?;
@@ -136,23 +159,17 @@ async fn dial_slowly(services: &Services, wanted: Wanted) -> Result<Greeted, Dow
         let text = format!("it speaks version {version}, which was not offered");
         return Err(Down::RefusedByUs(Refused::new(Refusal::Version, text)));
     }
-    let wire = match dialing.tls {
+    let wire = match secret {
         None => Wire::from(tcp),
         Some((config, name)) => {
             let limit = services.config.connect_max;
-            let shaken = handshake::connect(tcp, config, &name, limit).await;
-            shaken.map_err(|failed| Down::Net(failed.to_string()))?
+            handshake::connect(tcp, config.clone(), name, limit).await.map_err(not_encrypted)?
         }
     };
     let speaker = speaker(services, runtime::shard_id());
     let compression = dialing.compression;
     let hello = Hello { speaker, expected: host, class, compression };
-    wire.write_all(hello.encode()).await.0.map_err(Wrong::from)?;
-    let mut reader = Reader::of(&wire);
-    let (crc, body) = reader.greeting().await?;
-    let welcome = hello::decode_welcome(crc, &body).map_err(Wrong::from)?;
-    let welcome = welcome.map_err(Down::RefusedByPeer)?;
-    let early = reader.buf;
+    let (welcome, early) = say_hello(&wire, &hello).await?;
     let is_banned = services.is_banned(welcome.speaker.host);
     let checked = hello::check_welcome(services.us(), &welcome, host, is_banned);
     let names = wire.agreed().and_then(|agreed| agreed.peer.as_ref());
@@ -163,6 +180,33 @@ async fn dial_slowly(services: &Services, wanted: Wanted) -> Result<Greeted, Dow
         return Err(Down::RefusedByUs(refused));
     }
     Ok((dialed(wanted, &wire, &welcome), (wire, early)))
+}
+
+/// The answer to a hello, and what came behind it.
+async fn say_hello(wire: &Wire, hello: &Hello) -> Result<(Welcome, Vec<u8>), Down> {
+    let said = wire.write_all(hello.encode()).await.0;
+    let mut reader = Reader::of(wire);
+    let (crc, body) = match reader.greeting().await {
+        Ok(greeting) => greeting,
+        // Who refuses our certificate says so after the handshake.
+        Err(wrong) => match wire.refused_by_peer() {
+            Some(what) => return Err(not_encrypted(Failed::RefusedByPeer(what))),
+            None => return Err(said.err().map_or(wrong, Wrong::from).into()),
+        },
+    };
+    let welcome = hello::decode_welcome(crc, &body).map_err(Wrong::from)?;
+    let welcome = welcome.map_err(Down::RefusedByPeer)?;
+    Ok((welcome, reader.buf))
+}
+
+/// Why a connection that was dialed does not get encrypted.
+fn not_encrypted(failed: Failed) -> Down {
+    let refused = |failed: Failed| Refused::new(Refusal::Certificate, failed.to_string());
+    match failed {
+        Failed::Refused(_) => Down::RefusedByUs(refused(failed)),
+        Failed::RefusedByPeer(_) => Down::RefusedByPeer(refused(failed)),
+        failed => Down::Net(failed.to_string()),
+    }
 }
 
 /// *both-check*: the other end is told in a frame, for it has said its greetings.
@@ -222,16 +266,24 @@ fn dialed(wanted: Wanted, wire: &Wire, welcome: &Welcome) -> Facts {
 pub(crate) struct Unwelcome {
     pub(crate) who: String,
     pub(crate) refused: Option<Refused>,
+    /// Whether we refuse it, and not it us.
+    pub(crate) by_us: bool,
+}
+
+/// Who comes from an address and has not said its name. Its port is another one each time, and
+/// would make another node of it in the log.
+fn stranger(address: SocketAddr) -> String {
+    format!("a node at {}", address.ip())
 }
 
 impl Unwelcome {
     fn silent(address: SocketAddr) -> Unwelcome {
-        Unwelcome { who: format!("a node at {address}"), refused: None }
+        Unwelcome { who: stranger(address), refused: None, by_us: true }
     }
 
     fn new(who: String, refused: Refused) -> Unwelcome {
         debug_assert!(!who.is_empty(), "told-why: a line names the other node");
-        Unwelcome { who, refused: Some(refused) }
+        Unwelcome { who, refused: Some(refused), by_us: true }
     }
 
     fn of(address: SocketAddr, wrong: Wrong) -> Unwelcome {
@@ -240,7 +292,7 @@ impl Unwelcome {
             Wrong::Net(_) => Unwelcome::silent(address),
             Wrong::Damaged(damaged) => {
                 let refused = Refused::new(Refusal::Damaged, damaged.to_string());
-                Unwelcome::new(format!("a node at {address}"), refused)
+                Unwelcome::new(stranger(address), refused)
             }
         }
     }
@@ -287,12 +339,13 @@ async fn welcome_slowly(
 ) -> Result<Greeted, Unwelcome> {
     let address = tcp.peer_addr();
     let wrong = |wrong: Wrong| Unwelcome::of(address, wrong);
-    let server = if preamble.tls { services.policy.server() } else { None };
+    let follows = preamble.tls == Tls::Follows;
+    let server = if follows { services.policy.server() } else { None };
     let answer = answer(services, &preamble, server.is_some(), is_crowded);
     let said = tcp.write_all(hello::encode_answer(&answer)).await.0;
     if let Err(refused) = answer {
         let _ = tcp.shutdown();
-        return Err(Unwelcome::new(format!("a node at {address}"), refused));
+        return Err(Unwelcome::new(stranger(address), refused));
     }
     said.map_err(|error| wrong(error.into()))?;
     let wire = match server {
@@ -301,7 +354,8 @@ async fn welcome_slowly(
             let shaken = handshake::accept(tcp, config, services.config.connect_max).await;
             shaken.map_err(|failed| {
                 let refused = Refused::new(Refusal::Certificate, failed.to_string());
-                Unwelcome::new(format!("a node at {address}"), refused)
+                let unwelcome = Unwelcome::new(stranger(address), refused);
+                Unwelcome { by_us: !matches!(failed, Failed::RefusedByPeer(_)), ..unwelcome }
             })?
         }
     };
@@ -315,7 +369,11 @@ async fn welcome_slowly(
     match answer {
         Err(refused) => {
             let _ = wire.shutdown();
-            Err(Unwelcome::new(format!("node {} at {address}", hello.speaker.host), refused))
+            if refused.why == Refusal::NeedsTls && preamble.tls == Tls::IfAsked {
+                // It comes again, encrypted: there is nothing to complain of.
+                return Err(Unwelcome::silent(address));
+            }
+            Err(Unwelcome::new(format!("node {} at {}", hello.speaker.host, address.ip()), refused))
         }
         Ok(welcome) => {
             said.map_err(|error| wrong(error.into()))?;
@@ -330,7 +388,7 @@ fn answer(services: &Services, preamble: &Preamble, has_tls: bool, is_crowded: b
     if services.stops.get() {
         return Err(Refused::new(Refusal::Stopping, "the node stops"));
     }
-    if preamble.tls && !has_tls {
+    if preamble.tls == Tls::Follows && !has_tls {
         let text = "TLS is wanted, which is not enabled at the node that was dialed";
         return Err(Refused::new(Refusal::NoTls, text));
     }

@@ -4,7 +4,7 @@
 use crate::compress;
 use crate::error::{Refusal, Refused};
 use crate::frame::{HEADER_BYTES, Header, Kind};
-use crate::hello::{self, Compression, Hello, PREFIX_BYTES, Preamble, Speaker, Welcome};
+use crate::hello::{self, Compression, Hello, PREFIX_BYTES, Preamble, Speaker, Tls, Welcome};
 use crate::names::{Class, HostId};
 use stdx::Prng;
 
@@ -47,6 +47,19 @@ fn frames(mut rest: &[u8], compression: Compression) -> usize {
         count += 1;
     }
     count
+}
+
+/// A preamble, drawn.
+pub fn arbitrary_preamble(seed: u64) -> Preamble {
+    let mut prng = Prng::from_seed(seed);
+    let oldest = prng.between(0, u16::MAX.into()) as u16;
+    Preamble {
+        oldest,
+        newest: prng.between(oldest.into(), u16::MAX.into()) as u16,
+        shard: prng.next_u64() as u16,
+        class: Class::ALL[prng.below(3) as usize],
+        tls: [Tls::None, Tls::Follows, Tls::IfAsked][prng.below(3) as usize],
+    }
 }
 
 /// A header, drawn.
@@ -111,14 +124,16 @@ pub fn arbitrary_welcome(seed: u64) -> Welcome {
 
 /// Inputs for the fuzzer to begin with: each with its name.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let preamble = Preamble { oldest: 1, newest: 1, shard: 3, class: Class::Bulk, tls: false };
+    let preamble = Preamble { oldest: 1, newest: 1, shard: 3, class: Class::Bulk, tls: Tls::None };
     let refused = Refused::new(Refusal::Banned, "node 1 is banned");
     let with = |first: u8, bytes: Vec<u8>| [&[first][..], &bytes].concat();
     let text = b"to be packed, to be packed, to be packed, to be packed, to be packed".repeat(9);
-    let packed = |compression, first| {
+    // With a length that is the body's, or a lie.
+    let packed = |compression, first, lie: Option<u32>| {
         let mut bytes = vec![first];
         for kind in [Kind::Reply, Kind::Chunk] {
             let (header, body) = compress::pack(compression, Header::bare(kind, 7, 0), &text);
+            let header = Header { raw_bytes: lie.unwrap_or(header.raw_bytes), ..header };
             header.put(&mut bytes);
             bytes.extend_from_slice(&body);
         }
@@ -131,13 +146,17 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     });
     vec![
         ("preamble", with(0, preamble.encode())),
+        ("preamble_asked", with(0, Preamble { tls: Tls::IfAsked, ..preamble }.encode())),
         ("answer", with(1, hello::encode_answer(&Ok(1)))),
         ("refusal", with(1, hello::encode_answer(&Err(refused)))),
         ("hello", with(2, arbitrary_hello(5).encode())),
         ("welcome", with(3, hello::encode_welcome(&Ok(arbitrary_welcome(5))))),
         ("frames", with(4, plain.collect())),
-        ("lz4", packed(Compression::Lz4, 4)),
-        ("zstd", packed(Compression::Zstd, 6)),
+        ("lz4", packed(Compression::Lz4, 4, None)),
+        ("zstd", packed(Compression::Zstd, 6, None)),
+        ("lz4_lie", packed(Compression::Lz4, 4, Some(1 << 20))),
+        ("zstd_lie", packed(Compression::Zstd, 6, Some(1 << 20))),
+        ("zstd_beyond", packed(Compression::Zstd, 6, Some(1 << 30))),
     ]
 }
 
@@ -152,6 +171,7 @@ mod tests {
             let expected = match name {
                 "frames" => Kind::ALL.len(),
                 "lz4" | "zstd" => 2,
+                "lz4_lie" | "zstd_lie" | "zstd_beyond" => 0,
                 _ => 1,
             };
             assert_eq!(read_foreign(&bytes), expected, "{name}");

@@ -5,12 +5,11 @@
 //!    as a cluster of its own, where writes would be lost to the others.
 
 use crate::address::address_of;
+use crate::encryption;
 use cluster::membership;
-use messaging::Plain;
 use options::Values;
 use serde_json::Value;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ pub(crate) fn membership(
     segment_bytes: usize,
 ) -> Result<membership::Config, String> {
     let millis = |name: &str| Duration::from_millis(values.integer(name).max(1) as u64);
-    check_encryption(values)?;
     Ok(membership::Config {
         seeds: seeds(values, listen.port())?,
         listen,
@@ -29,22 +27,9 @@ pub(crate) fn membership(
         down_after: millis("failure_detector_timeout_in_ms"),
         command_time: millis("group0_raft_op_timeout_in_ms"),
         segment_bytes,
-        policy: Arc::new(|| Rc::new(Plain)),
+        policy: encryption::policies(values)?,
         verbs: Arc::new(replication::serve),
     })
-}
-
-/// Links between nodes are plain so far: who asks for more is told.
-fn check_encryption(values: &Values) -> Result<(), String> {
-    let (name, wanted) = ("server_encryption_options", "internode_encryption");
-    let entries = values.list(name);
-    let mut modes = entries.iter().filter_map(|entry| entry.split_once('='));
-    match modes.find(|(key, _)| key.trim() == wanted).map(|(_, mode)| mode.trim()) {
-        Some(mode) if !mode.is_empty() && mode != "none" => Err(format!(
-            "option {name}: {wanted}: {mode}: links between nodes are not encrypted yet; use none"
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Where the seeds are.

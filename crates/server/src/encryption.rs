@@ -1,7 +1,7 @@
 //! TLS of the node's services: from options to configurations that every shard uses, and their
 //! change while the node runs.
 
-use node::encryption::wanted;
+use node::encryption::{LINKS, wanted};
 use options::Values;
 use runtime::sync::Notify;
 use runtime::task::race;
@@ -14,7 +14,7 @@ use tls::Keeper;
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The services that may be encrypted, by their options.
-const SERVICES: [&str; 3] = [native::server::ENCRYPTION, API, METRICS];
+const SERVICES: [&str; 4] = [native::server::ENCRYPTION, API, METRICS, LINKS];
 /// Of the REST API.
 const API: &str = "api_encryption_options";
 /// Of metrics.

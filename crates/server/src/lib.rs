@@ -160,6 +160,9 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     let _lock = node::lock(&plan.workdir).await?;
     check_options(&plan.values)?;
     let encryption = Encryption::start(&plan.values).await?;
+    let (background, hangup) = (Scope::new(), Rc::new(Notify::new()));
+    // From now on: other nodes may refuse this one until it has another certificate.
+    background.spawn(encryption.watch(hangup.clone()));
     notify::status("loading");
     node::start(plan.node.clone()).await?;
     let api = start_api(plan)?;
@@ -180,15 +183,12 @@ async fn serve(plan: &Plan) -> Result<(), String> {
         println!("{}", ephemeral::line(bound, api, &plan.workdir));
     }
     // What was replayed goes to SSTables, so that the log of the last run can go.
-    let background = Scope::new();
     background.spawn_in(runtime::group::FLUSH, node::flush());
     let storage = runtime::local::get::<storage::Storage>();
     background.spawn_in(runtime::group::BACKGROUND, async move {
         storage.expire_snapshots().await;
     });
     background.spawn(node::write_down_compactions());
-    let hangup = Rc::new(Notify::new());
-    background.spawn(encryption.watch(hangup.clone()));
     let again = Rc::new(Cell::new(false));
     let (values, file) = (plan.values.clone(), options_file(&plan.values.to_show()));
     background.spawn(reread::watch(values, file, again.clone(), hangup.clone()));

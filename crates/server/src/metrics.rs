@@ -11,6 +11,7 @@
 mod coordinator;
 mod cql;
 mod hints;
+mod links;
 mod memory;
 mod runtime_counts;
 mod spans;
@@ -71,6 +72,9 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     }
     if let Some(server) = runtime::local::try_get::<Server>() {
         cql::transport(&mut sheet, &server);
+    }
+    if let Some(traffic) = cluster::membership::links::traffic() {
+        links::all(&mut sheet, &traffic);
     }
     let rows = tables::of_shard(&mut sheet, tables).await;
     (sheet, rows)

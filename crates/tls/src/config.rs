@@ -1,6 +1,7 @@
 //! From options and the bytes of their files to what rustls works with. Pure.
 
 use crate::files;
+pub use crate::options::ServerNames;
 use crate::options::{ClientAuth, Options};
 use crate::peer;
 use crate::priority;
@@ -66,6 +67,33 @@ pub fn server(options: &Options, files: &Files) -> Result<Arc<ServerConfig>, Str
     Ok(Arc::new(config))
 }
 
+/// What links between nodes use: to answer, and to dial.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    pub server: Arc<ServerConfig>,
+    /// `None`: of a service that dials nobody.
+    pub client: Option<Arc<ClientConfig>>,
+}
+
+/// What a service uses, and what it dials by if it does. The error names file and place, or the
+/// word of an option.
+pub fn ends(options: &Options, files: &Files) -> Result<Ends, String> {
+    let server = server(options, files)?;
+    let Some(server_name) = options.dials else { return Ok(Ends { server, client: None }) };
+    let (Some(path), Some(text)) = (&options.truststore, &files.truststore) else {
+        return Err("truststore: missing: it says which nodes are trusted".to_string());
+    };
+    let identity = [(&options.certificate, &files.certificate), (&options.keyfile, &files.key)];
+    let trust = Trust {
+        roots: (path.clone(), text.clone()),
+        revoked: options.revoked.clone().zip(files.revoked.clone()),
+        server_name,
+        identity: Some(identity.map(|(path, text)| (path.clone(), text.clone()))),
+        priority: options.priority.clone(),
+    };
+    Ok(Ends { server, client: Some(client(&trust)?) })
+}
+
 fn mismatch(options: &Options, error: &rustls::Error) -> String {
     let (certificate, key) = (options.certificate.display(), options.keyfile.display());
     match error {
@@ -123,21 +151,13 @@ pub fn warning(options: &Options, files: &Files, now_secs: i64) -> Option<String
     }
 }
 
-/// Whether a certificate has to name the server that shows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServerNames {
-    /// It has to.
-    #[default]
-    Checked,
-    /// Whoever the roots vouch for is trusted: between nodes, whose addresses change.
-    Any,
-}
-
 /// What a client trusts and shows.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     /// PEM, by the name of its file: who vouches for servers.
     pub roots: (PathBuf, Vec<u8>),
+    /// PEM, by the name of its file: certificates of servers that are not valid any more.
+    pub revoked: Option<(PathBuf, Vec<u8>)>,
     pub server_name: ServerNames,
     /// PEM, by the names of their files: our certificate and its key.
     pub identity: Option<[(PathBuf, Vec<u8>); 2]>,
@@ -149,9 +169,13 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, String> {
     let spoken = priority::spoken(&trust.priority)?;
     let provider = Arc::new(spoken.provider);
     let roots = Arc::new(roots(&trust.roots.0, &trust.roots.1)?);
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+    let mut verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone());
+    if let Some((path, text)) = &trust.revoked {
+        let lists = files::revocations(path, text)?;
+        verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
+    }
     let verifier: Arc<dyn ServerCertVerifier> =
-        verifier.map_err(|error| format!("{}: {error}", trust.roots.0.display()))?;
+        verifier.build().map_err(|error| format!("{}: {error}", trust.roots.0.display()))?;
     let builder = ClientConfig::builder_with_details(provider, Arc::new(Wall))
         .with_protocol_versions(&spoken.versions)
         .map_err(|error| format!("priority_string: {error}"))?

@@ -24,6 +24,8 @@ pub enum Failed {
     TooLong,
     /// What it sent is not TLS, or not what we accept.
     Refused(String),
+    /// It does not accept what we sent.
+    RefusedByPeer(String),
     Net(NetError),
 }
 
@@ -33,7 +35,7 @@ impl fmt::Display for Failed {
             Failed::Ended => f.write_str("the peer ended the connection in the TLS handshake"),
             Failed::Late => f.write_str("the TLS handshake took too long"),
             Failed::TooLong => write!(f, "more than {BYTES_MAX} bytes in the TLS handshake"),
-            Failed::Refused(what) => write!(f, "TLS: {what}"),
+            Failed::Refused(what) | Failed::RefusedByPeer(what) => write!(f, "TLS: {what}"),
             Failed::Net(error) => error.fmt(f),
         }
     }
@@ -41,8 +43,8 @@ impl fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 impl From<Broken> for Failed {
-    fn from(Broken(what): Broken) -> Failed {
-        Failed::Refused(what)
+    fn from(Broken { what, by_peer }: Broken) -> Failed {
+        if by_peer { Failed::RefusedByPeer(what) } else { Failed::Refused(what) }
     }
 }
 

@@ -13,6 +13,16 @@ pub enum ClientAuth {
     Required,
 }
 
+/// Whether a certificate has to name the server that shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerNames {
+    /// It has to.
+    #[default]
+    Checked,
+    /// Whoever the roots vouch for is trusted: between nodes, whose addresses change.
+    Any,
+}
+
 /// What a service with TLS is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -29,6 +39,8 @@ pub struct Options {
     pub priority: String,
     /// Whether clients may resume sessions.
     pub tickets: bool,
+    /// Of links between nodes, which dial by the same files: whom they trust then.
+    pub dials: Option<ServerNames>,
 }
 
 const KEYS: &str = "enabled, certificate, keyfile, truststore, require_client_auth, \
@@ -48,54 +60,129 @@ const UNABLE: &[&str] = &[
     "require_endpoint_verification",
 ];
 
+/// Of the option for links between nodes: which of them are encrypted, and whether certificates
+/// have to name the addresses of the nodes that show them.
+const LINKS: &str = "internode_encryption";
+const ENDPOINTS: &str = "require_endpoint_verification";
+
 /// Reads the entries of an option; `None`: TLS is not enabled. The error names the entry.
 pub fn parse(entries: &[String]) -> Result<Option<Options>, String> {
-    let (mut enabled, mut tickets, mut client_auth) = (false, true, ClientAuth::No);
-    let (mut certificate, mut keyfile, mut priority) = (None, None, String::new());
-    let (mut truststore, mut revoked, mut unable, mut newest_only) = (None, None, None, false);
-    for entry in entries.iter().filter(|entry| !entry.is_empty()) {
-        let (key, value) = entry.split_once('=').ok_or(format!("{entry}: not KEY=VALUE"))?;
-        let (key, value) = (key.trim(), value.trim());
-        let path = || Some(PathBuf::from(value)).filter(|_| !is_nothing(value));
-        match key {
-            "enabled" => enabled = flag(key, value)?,
-            "certificate" => certificate = path(),
-            "keyfile" => keyfile = path(),
-            "truststore" => truststore = path(),
-            // The reference server has the name without an i.
-            "certificate_revocation_list" | "certficate_revocation_list" => revoked = path(),
-            "require_client_auth" => client_auth = client_auth_of(value)?,
-            "priority_string" if is_nothing(value) => {}
-            "priority_string" => priority = value.to_string(),
-            "enable_session_tickets" => tickets = flag(key, value)?,
-            "min_version" => newest_only = is_newest(value)?,
-            _ if UNABLE.contains(&key) => unable = unable.or(path().map(|_| key.to_string())),
-            _ => return Err(format!("{key}: unknown; known are {KEYS}")),
+    let given = Given::read(entries.iter())?;
+    if given.enabled { given.checked().map(Some) } else { Ok(None) }
+}
+
+/// Reads the entries of an option for links between nodes: the word that says which of them are
+/// encrypted, and how, unless none is. The error names the entry.
+pub fn parse_links(entries: &[String]) -> Result<Option<(String, Options)>, String> {
+    let (mut links, mut names) = (None, ServerNames::Any);
+    let mut others = Vec::new();
+    for entry in entries {
+        let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
+        let value = value.trim();
+        match key.trim() {
+            LINKS => links = Some(value).filter(|word| !is_nothing(word)),
+            ENDPOINTS if flag(ENDPOINTS, value)? => names = ServerNames::Checked,
+            ENDPOINTS => names = ServerNames::Any,
+            _ => others.push(entry),
         }
     }
-    if !enabled {
-        return Ok(None);
+    let given = Given::read(others.into_iter())?;
+    let Some(links) = links else {
+        return match given.enabled {
+            true => Err(format!("enabled: {LINKS} says which links are encrypted")),
+            false => Ok(None),
+        };
+    };
+    if given.truststore.is_none() {
+        return Err("truststore: missing: it says which nodes are trusted".to_string());
     }
-    if let Some(key) = unable {
-        return Err(format!("{key}: not understood by this server; known are {KEYS}"));
+    let options = Options { dials: Some(names), ..given.checked()? };
+    Ok(Some((links.to_string(), options)))
+}
+
+/// What entries say.
+#[derive(Debug)]
+struct Given {
+    enabled: bool,
+    tickets: bool,
+    client_auth: ClientAuth,
+    certificate: Option<PathBuf>,
+    keyfile: Option<PathBuf>,
+    truststore: Option<PathBuf>,
+    revoked: Option<PathBuf>,
+    priority: String,
+    newest_only: bool,
+    /// A word that means nothing here, and should have.
+    unable: Option<String>,
+}
+
+impl Given {
+    fn read<'a>(entries: impl Iterator<Item = &'a String>) -> Result<Given, String> {
+        let mut given = Given {
+            enabled: false,
+            tickets: true,
+            client_auth: ClientAuth::No,
+            certificate: None,
+            keyfile: None,
+            truststore: None,
+            revoked: None,
+            priority: String::new(),
+            newest_only: false,
+            unable: None,
+        };
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let (key, value) = entry.split_once('=').ok_or(format!("{entry}: not KEY=VALUE"))?;
+            given.take(key.trim(), value.trim())?;
+        }
+        Ok(given)
     }
-    if newest_only {
-        let before = if priority.is_empty() { "NORMAL" } else { &priority };
-        priority = format!("{before}:-VERS-TLS1.2");
+
+    fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let path = || Some(PathBuf::from(value)).filter(|_| !is_nothing(value));
+        match key {
+            "enabled" => self.enabled = flag(key, value)?,
+            "certificate" => self.certificate = path(),
+            "keyfile" => self.keyfile = path(),
+            "truststore" => self.truststore = path(),
+            // The reference server has the name without an i.
+            "certificate_revocation_list" | "certficate_revocation_list" => self.revoked = path(),
+            "require_client_auth" => self.client_auth = client_auth_of(value)?,
+            "priority_string" if is_nothing(value) => {}
+            "priority_string" => self.priority = value.to_string(),
+            "enable_session_tickets" => self.tickets = flag(key, value)?,
+            "min_version" => self.newest_only = is_newest(value)?,
+            _ if UNABLE.contains(&key) => {
+                self.unable = self.unable.take().or(path().map(|_| key.to_string()));
+            }
+            _ => return Err(format!("{key}: unknown; known are {KEYS}")),
+        }
+        Ok(())
     }
-    if client_auth != ClientAuth::No && truststore.is_none() {
-        return Err("require_client_auth: needs a truststore".to_string());
+
+    fn checked(self) -> Result<Options, String> {
+        if let Some(key) = self.unable {
+            return Err(format!("{key}: not understood by this server; known are {KEYS}"));
+        }
+        let mut priority = self.priority;
+        if self.newest_only {
+            let before = if priority.is_empty() { "NORMAL" } else { &priority };
+            priority = format!("{before}:-VERS-TLS1.2");
+        }
+        if self.client_auth != ClientAuth::No && self.truststore.is_none() {
+            return Err("require_client_auth: needs a truststore".to_string());
+        }
+        let missing = |key: &str| format!("{key}: missing, and TLS is enabled");
+        Ok(Options {
+            certificate: self.certificate.ok_or_else(|| missing("certificate"))?,
+            keyfile: self.keyfile.ok_or_else(|| missing("keyfile"))?,
+            truststore: self.truststore,
+            revoked: self.revoked,
+            client_auth: self.client_auth,
+            priority,
+            tickets: self.tickets,
+            dials: None,
+        })
     }
-    let missing = |key: &str| format!("{key}: missing, and TLS is enabled");
-    Ok(Some(Options {
-        certificate: certificate.ok_or_else(|| missing("certificate"))?,
-        keyfile: keyfile.ok_or_else(|| missing("keyfile"))?,
-        truststore,
-        revoked,
-        client_auth,
-        priority,
-        tickets,
-    }))
 }
 
 /// What sample files write for "not set".
@@ -150,6 +237,7 @@ mod tests {
             client_auth: ClientAuth::No,
             priority: String::new(),
             tickets: true,
+            dials: None,
         };
         let check = |more: &str, expected: Options| {
             let text = format!("enabled=1 certificate=c keyfile=k {more}");
@@ -171,6 +259,37 @@ mod tests {
         check("min_version=1.2 optional=none", plain.clone());
         check("enable_session_tickets=off", Options { tickets: false, ..plain.clone() });
         check("certficate_revocation_list=r", Options { revoked: Some("r".into()), ..plain });
+    }
+
+    #[test]
+    fn entries_of_links_are_read() {
+        let parsed = |text: &str| {
+            let entries: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            parse_links(&entries)
+        };
+        let none = ["", "internode_encryption=none", "internode_encryption= certificate=c"];
+        for text in none {
+            assert_eq!(parsed(text), Ok(None), "{text}");
+        }
+        let files = "certificate=c keyfile=k truststore=t";
+        let check = |more: &str, word: &str, names| {
+            let (found, options) = parsed(&format!("{files} {more}")).expect(more).expect(more);
+            assert_eq!((found.as_str(), options.dials), (word, Some(names)), "{more}");
+            assert_eq!(options.truststore, Some("t".into()), "{more}");
+        };
+        check("internode_encryption=all", "all", ServerNames::Any);
+        check("require_endpoint_verification=no internode_encryption=dc", "dc", ServerNames::Any);
+        let named = "internode_encryption=rack require_endpoint_verification=true";
+        check(named, "rack", ServerNames::Checked);
+        let refused = |text: &str, expected: &str| {
+            let error = parsed(text).expect_err(text);
+            assert!(error.starts_with(expected), "{text}: {error}");
+        };
+        refused("internode_encryption=all", "truststore: missing");
+        refused("internode_encryption=all truststore=t", "certificate: missing");
+        refused("enabled=true", "enabled: internode_encryption says");
+        refused("internode_encryption=all keystore=k truststore=t", "keystore: not understood");
+        refused("require_endpoint_verification=2", "require_endpoint_verification: neither");
     }
 
     #[test]

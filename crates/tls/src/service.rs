@@ -4,10 +4,10 @@
 //!  - *whole-or-old*: files are used together once all of them can be; until then the old ones are.
 //!  - *new-trust-new-sessions*: with new files no session of before is resumed.
 
-use crate::config::{self, Files};
+use crate::config::{self, Ends, Files};
 use crate::options::Options;
 use runtime::io::fs;
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use stdx::HashMap;
 /// The configurations of a shard, by the names of the options they come of. In `runtime::local`.
 #[derive(Debug, Default)]
 struct Services {
-    configs: RefCell<HashMap<&'static str, Arc<ServerConfig>>>,
+    configs: RefCell<HashMap<&'static str, Ends>>,
 }
 
 fn services() -> Rc<Services> {
@@ -30,7 +30,12 @@ fn services() -> Rc<Services> {
 
 /// What the service of `option` uses now on this shard; `None`: it is not encrypted.
 pub fn current(option: &'static str) -> Option<Arc<ServerConfig>> {
-    services().configs.borrow().get(option).cloned()
+    services().configs.borrow().get(option).map(|ends| ends.server.clone())
+}
+
+/// By what this shard dials now where `option` is of links between nodes; `None`: it has no TLS.
+pub fn dialing(option: &'static str) -> Option<Arc<ClientConfig>> {
+    services().configs.borrow().get(option).and_then(|ends| ends.client.clone())
 }
 
 /// Keeps the configuration of one service, from shard 0.
@@ -108,11 +113,11 @@ async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
 async fn give(option: &'static str, options: &Options, files: &Files) -> Result<(), String> {
     let (options, files) = (options.clone(), files.clone());
     // *aside*: keys are checked against certificates.
-    let config = runtime::task::compute(move || config::server(&options, &files)).await?;
+    let ends = runtime::task::compute(move || config::ends(&options, &files)).await?;
     runtime::on_all_shards(move || {
-        let config = config.clone();
+        let ends = ends.clone();
         async move {
-            services().configs.borrow_mut().insert(option, config);
+            services().configs.borrow_mut().insert(option, ends);
         }
     })
     .await;

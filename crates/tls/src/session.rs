@@ -12,7 +12,17 @@ use std::sync::Arc;
 
 /// The peer broke the protocol, or is not whom we want; the connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) String);
+pub(crate) struct Broken {
+    pub(crate) what: String,
+    /// Whether the peer said so.
+    pub(crate) by_peer: bool,
+}
+
+impl Broken {
+    fn by_us(what: String) -> Broken {
+        Broken { what, by_peer: false }
+    }
+}
 
 /// What was agreed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +52,7 @@ impl Session {
     /// The end of a client that wants to reach `host`.
     pub(crate) fn client(config: Arc<ClientConfig>, host: &str) -> Result<Session, Broken> {
         let name = ServerName::try_from(host.to_string());
-        let name = name.map_err(|_| Broken(format!("not the name of a server: {host}")))?;
+        let name = name.map_err(|_| Broken::by_us(format!("not the name of a server: {host}")))?;
         let made = rustls::ClientConnection::new(config, name);
         Ok(Session::new(made.map_err(|error| broken(&error))?.into()))
     }
@@ -62,7 +72,7 @@ impl Session {
     pub(crate) fn open(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<bool, Broken> {
         while !wire.is_empty() {
             let read = self.connection.read_tls(&mut wire);
-            let read = read.map_err(|error| Broken(error.to_string()))?;
+            let read = read.map_err(|error| Broken::by_us(error.to_string()))?;
             let state = self.connection.process_new_packets().map_err(|error| broken(&error))?;
             if 0 < state.plaintext_bytes_to_read() {
                 self.drain(plain);
@@ -126,5 +136,6 @@ impl Session {
 }
 
 fn broken(error: &rustls::Error) -> Broken {
-    Broken(error.to_string())
+    let by_peer = matches!(error, rustls::Error::AlertReceived(_));
+    Broken { what: error.to_string(), by_peer }
 }

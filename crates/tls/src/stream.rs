@@ -32,6 +32,8 @@ struct Secure {
     early: RefCell<Vec<u8>>,
     /// Whether the peer may send more.
     goes_on: Cell<bool>,
+    /// Why nothing more can be read, where the protocol was broken or the peer says no.
+    broken: RefCell<Option<Broken>>,
     /// Something that was sealed is not sent yet (*sealed-in-order*).
     owes: Cell<bool>,
 }
@@ -55,6 +57,7 @@ impl Stream {
             agreed,
             early: RefCell::new(early),
             goes_on: Cell::new(goes_on),
+            broken: RefCell::new(None),
             owes: Cell::new(false),
         };
         Stream { tcp, secure: Some(Box::new(secure)) }
@@ -63,6 +66,13 @@ impl Stream {
     /// What was agreed on; `None`: nothing is encrypted.
     pub fn agreed(&self) -> Option<&Agreed> {
         self.secure.as_ref().map(|secure| &secure.agreed)
+    }
+
+    /// What the peer said when it ended the connection with an alert. In TLS 1.3 who dials learns
+    /// so, after the handshake, that its certificate is refused.
+    pub fn refused_by_peer(&self) -> Option<String> {
+        let broken = self.secure.as_ref()?.broken.borrow();
+        broken.as_ref().filter(|broken| broken.by_peer).map(|broken| broken.what.clone())
     }
 
     /// Appends what has arrived, at least one byte, to `buf`; 0 when the peer has ended. The
@@ -103,7 +113,7 @@ impl Stream {
             match opened {
                 Ok(goes_on) => secure.goes_on.set(goes_on),
                 Err(broken) => {
-                    self.tell_broken(secure, &broken);
+                    self.tell_broken(secure, broken);
                     return (Err(self.broken("read")), buf);
                 }
             }
@@ -115,9 +125,10 @@ impl Stream {
         (Ok(0), buf)
     }
 
-    fn tell_broken(&self, secure: &Secure, Broken(what): &Broken) {
-        tracing::debug!(target: "tls", "peer {}: {what}", self.tcp.peer_addr());
+    fn tell_broken(&self, secure: &Secure, broken: Broken) {
+        tracing::debug!(target: "tls", "peer {}: {}", self.tcp.peer_addr(), broken.what);
         secure.goes_on.set(false);
+        secure.broken.replace(Some(broken));
         self.send_what_is_left(secure);
     }
 

@@ -1,6 +1,6 @@
 //! An identity for tests, and the door of the fuzzer. The key is public: it protects nothing.
 
-use crate::config::{self, Files, ServerNames, Trust};
+use crate::config::{self, Ends, Files, ServerNames, Trust};
 use crate::options::{ClientAuth, Options};
 use crate::session::Session;
 pub use rustls::ServerConfig as Config;
@@ -22,6 +22,7 @@ pub fn options() -> Options {
         client_auth: ClientAuth::No,
         priority: String::new(),
         tickets: true,
+        dials: None,
     }
 }
 
@@ -40,17 +41,24 @@ pub fn client(priority: &str) -> Arc<ClientConfig> {
 }
 
 /// Both ends of a connection between nodes: each shows that identity, and trusts who shows it.
-pub fn between_nodes() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-    let path = || "certificate.pem".into();
-    let (truststore, client_auth) = (Some(path()), ClientAuth::Required);
-    let options = Options { truststore, client_auth, ..options() };
-    let (certificate, key, truststore) = (CERTIFICATE.into(), KEY.into(), Some(CERTIFICATE.into()));
+pub fn between_nodes() -> Ends {
+    ends_of(CERTIFICATE, KEY, CERTIFICATE)
+}
+
+/// Both ends of a node that shows another identity, which the others do not trust. Whether it
+/// trusts them is `knows`.
+pub fn stranger_among_nodes(knows: bool) -> Ends {
+    let certificate = include_bytes!("testing/stranger.pem");
+    let trusted = if knows { CERTIFICATE } else { certificate };
+    ends_of(certificate, include_bytes!("testing/stranger-key.pem"), trusted)
+}
+
+fn ends_of(certificate: &[u8], key: &[u8], trusted: &[u8]) -> Ends {
+    let (truststore, client_auth) = (Some("trusted.pem".into()), ClientAuth::Required);
+    let options = Options { truststore, client_auth, dials: Some(ServerNames::Any), ..options() };
+    let (certificate, key, truststore) = (certificate.into(), key.into(), Some(trusted.into()));
     let files = Files { certificate, key, truststore, revoked: None };
-    let server = config::server(&options, &files).expect("the identity of tests");
-    let identity = Some([(path(), CERTIFICATE.to_vec()), ("key.pem".into(), KEY.to_vec())]);
-    let (roots, server_name) = ((path(), CERTIFICATE.to_vec()), ServerNames::Any);
-    let trust = Trust { roots, server_name, identity, priority: String::new() };
-    (server, config::client(&trust).expect("the trust of tests"))
+    config::ends(&options, &files).expect("an identity of tests")
 }
 
 /// Feeds `bytes` to a server as a client would, in pieces whose sizes they tell. Returns how many

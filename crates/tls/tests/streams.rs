@@ -234,6 +234,100 @@ fn between_nodes_the_chain_counts_and_not_the_name() {
     assert!(refused.contains("TLS"), "{refused}");
 }
 
+/// Two nodes of one authority: what each of them uses. The second certificate is revoked, and the
+/// first node knows, if it is told.
+fn two_nodes(is_told: bool) -> [tls::config::Ends; 2] {
+    use rcgen::{CertificateParams, IsCa, Issuer, KeyPair, SerialNumber, date_time_ymd};
+    let named = |name: &str, serial: u64, is_ca| {
+        let mut made = CertificateParams::new([name.to_string()]).expect("a name");
+        made.serial_number = Some(SerialNumber::from(serial));
+        made.is_ca = is_ca;
+        made
+    };
+    let unlimited = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let (root, root_key) = (named("root", 1, unlimited), KeyPair::generate().expect("a key"));
+    let trusted = root.self_signed(&root_key).expect("a certificate").pem().into_bytes();
+    let issuer = Issuer::new(root, root_key);
+    let revoked = rcgen::RevokedCertParams {
+        serial_number: SerialNumber::from(3),
+        revocation_time: date_time_ymd(2020, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: date_time_ymd(2020, 1, 1),
+        next_update: date_time_ymd(2120, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: vec![revoked],
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    let list = list.signed_by(&issuer).expect("a list").pem().expect("a text").into_bytes();
+    [(2, is_told), (3, false)].map(|(serial, is_told)| {
+        let key = KeyPair::generate().expect("a key");
+        let signed = named("node", serial, IsCa::NoCa).signed_by(&key, &issuer);
+        let revoked = is_told.then(|| list.clone());
+        let options = Options {
+            truststore: Some("roots.pem".into()),
+            client_auth: ClientAuth::Required,
+            revoked: revoked.is_some().then(|| "revoked.pem".into()),
+            dials: Some(ServerNames::Any),
+            ..options()
+        };
+        let files = Files {
+            certificate: signed.expect("a certificate").pem().into_bytes(),
+            key: key.serialize_pem().into_bytes(),
+            truststore: Some(trusted.clone()),
+            revoked,
+        };
+        tls::config::ends(&options, &files).expect("a configuration")
+    })
+}
+
+/// What becomes of a handshake between two nodes, at the end of who dials and of who is dialed.
+fn shaken(dials: &tls::config::Ends, serves: &tls::config::Ends) -> [Result<(), Failed>; 2] {
+    let client = dials.client.clone().expect("nodes dial");
+    let server = serves.server.clone();
+    runtime::sim::test(1, move || async move {
+        let scope = Scope::new();
+        let (near, far) = pair(&scope, || usize::MAX).await;
+        let answering =
+            scope.spawn(async move { handshake::accept(far, server, LIMIT).await.map(drop) });
+        let near = handshake::connect(near, client, "10.1.2.3", LIMIT).await;
+        let answered = answering.await.expect("it ran");
+        let near = match near {
+            Ok(stream) => {
+                // In TLS 1.3 who dials hears after the handshake whether it is trusted.
+                if answered.is_err() {
+                    assert!(stream.read(Vec::new()).await.0.is_err());
+                }
+                stream.refused_by_peer().map_or(Ok(()), |what| Err(Failed::RefusedByPeer(what)))
+            }
+            Err(failed) => Err(failed),
+        };
+        [near, answered]
+    })
+}
+
+#[test]
+fn a_revoked_node_is_refused_whoever_dials() {
+    for is_told in [false, true] {
+        let [one, revoked] = two_nodes(is_told);
+        let (dialed, dialing) = (shaken(&one, &revoked), shaken(&revoked, &one));
+        if !is_told {
+            assert_eq!((dialed, dialing), ([Ok(()), Ok(())], [Ok(()), Ok(())]));
+            continue;
+        }
+        let [ours, theirs] = dialing;
+        for [refuses, is_refused] in [dialed, [theirs, ours]] {
+            let Err(Failed::Refused(why)) = refuses else { panic!("{refuses:?}") };
+            assert!(why.contains("Revoked"), "{why}");
+            let Err(Failed::RefusedByPeer(why)) = is_refused else { panic!("{is_refused:?}") };
+            assert!(why.contains("alert"), "{why}");
+        }
+    }
+}
+
 #[test]
 fn a_session_goes_on_with_its_ticket_and_not_without() {
     let resumed = |config: Arc<rustls::ServerConfig>| {

@@ -30,6 +30,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const JOIN_MAX: Duration = Duration::from_secs(30);
 /// Between two rounds of questions.
 const ROUND: Duration = Duration::from_millis(50);
+/// The same where some node and this one do not trust each other: each question is a handshake.
+const ROUND_OF_STRANGERS: Duration = Duration::from_secs(1);
 /// How often the log says what is waited for.
 const SAYS_EVERY: Duration = Duration::from_secs(5);
 
@@ -113,6 +115,8 @@ async fn joined(request: Request) -> Reply {
 enum Unasked {
     /// It may be there later.
     NotNow(String),
+    /// It, or this node, has to get another certificate first, or TLS at all.
+    NotTrusted,
     /// It belongs to another cluster, or speaks another language, or this node was banned.
     Stranger(String),
 }
@@ -217,7 +221,7 @@ impl Membership {
                 let known = self.known.borrow();
                 (known.said(), known.to_ask())
             };
-            let mut answers = Answers::new();
+            let (mut answers, mut round) = (Answers::new(), ROUND);
             for address in addresses {
                 match self.ask_around(address, &asked).await {
                     Ok(Some(answer)) => answers.push((address, Some(answer))),
@@ -227,6 +231,11 @@ impl Membership {
                     }
                     Err(Unasked::NotNow(why)) => {
                         tracing::debug!(target: "membership", "{address}: {why}");
+                        answers.push((address, None));
+                    }
+                    // The messages have told why.
+                    Err(Unasked::NotTrusted) => {
+                        round = ROUND_OF_STRANGERS;
                         answers.push((address, None));
                     }
                 }
@@ -259,7 +268,7 @@ impl Membership {
                     Waits::Others => {}
                 }
             }
-            sleep(ROUND).await;
+            sleep(round).await;
         }
     }
 
@@ -277,6 +286,9 @@ impl Membership {
                     Refusal::Cluster | Refusal::Version | Refusal::Banned => {
                         Err(Unasked::Stranger(refused.to_string()))
                     }
+                    // This node has no TLS, and gets none before it is started with other options.
+                    Refusal::NeedsTls => Err(Unasked::Stranger(refused.to_string())),
+                    Refusal::Certificate | Refusal::NoTls => Err(Unasked::NotTrusted),
                     _ => Err(Unasked::NotNow(refused.to_string())),
                 };
             }

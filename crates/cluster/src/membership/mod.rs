@@ -2,9 +2,10 @@
 //! of them votes.
 //!
 //! Lives on: shard 0, where other nodes ask for it; each shard has messages of its own. From the
-//! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `discovery` (who makes the group;
-//! pure), `transport` (of the consensus), `join` (how a node is let in, from both sides), `voters`
-//! (the members of the group follow the topology), `liveness`; this (start and stop).
+//! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `links` (which connections are
+//! encrypted and compressed), `discovery` (who makes the group; pure), `transport` (of the
+//! consensus), `join` (how a node is let in, from both sides), `voters` (the members of the group
+//! follow the topology), `liveness`; this (start and stop).
 //!
 //! Invariants
 //!  - *one-founder*: see `discovery`.
@@ -14,6 +15,7 @@
 mod discovery;
 mod form;
 mod join;
+pub mod links;
 mod liveness;
 mod transport;
 mod verbs;

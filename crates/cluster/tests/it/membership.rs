@@ -1,9 +1,10 @@
 //! Nodes that find each other over a simulated network: however they start and crash meanwhile they
 //! are one cluster with one schema; who dies is down, and up again when it is back.
 
+use cluster::membership::links::{Keys, Links, Reach, Wishes};
 use cluster::membership::{self, Phase};
 use cluster::{BootConfig, Cluster, NodeConfig, SchemaChange};
-use messaging::Plain;
+use messaging::{HostId, Messaging, PeerState};
 use model::{Type, Uuid};
 use runtime::sim::{NodeId, Options, World};
 use runtime::task::join;
@@ -35,14 +36,33 @@ struct Nodes {
     /// The seeds of each, by number.
     seeds: Vec<Vec<usize>>,
     names: Vec<&'static str>,
+    /// In which data centre and rack each is, and how it wants its links.
+    places: Vec<(&'static str, &'static str)>,
+    wishes: Vec<Wishes>,
+    keys: Vec<Keys>,
 }
+
+/// Shows a certificate that the others do not trust, though it trusts theirs.
+const STRANGER: Keys = Keys {
+    client: || tls::testing::stranger_among_nodes(true).client,
+    server: || Some(tls::testing::stranger_among_nodes(true).server),
+};
+
+/// All show one certificate, and trust it.
+const KEYS: Keys = Keys {
+    client: || tls::testing::between_nodes().client,
+    server: || Some(tls::testing::between_nodes().server),
+};
 
 impl Nodes {
     fn new(seed: u64, shards: &[u16], seeds: &[usize]) -> Nodes {
         let mut world = World::new(Options::new(seed));
         let nodes = shards.iter().map(|shards| (world.add_node(*shards), slot())).collect();
         let (seeds, names) = (vec![seeds.to_vec(); shards.len()], vec!["test"; shards.len()]);
-        Nodes { world, nodes, seeds, names }
+        let places = vec![("dc1", "r1"); shards.len()];
+        let wishes = vec![Wishes::default(); shards.len()];
+        let keys = vec![KEYS; shards.len()];
+        Nodes { world, nodes, seeds, names, places, wishes, keys }
     }
 
     fn ip(&self, number: usize) -> IpAddr {
@@ -53,6 +73,8 @@ impl Nodes {
         let ip = self.ip(number);
         let seeds = self.seeds[number].iter().map(|seed| SocketAddr::new(self.ip(*seed), PORT));
         let (seeds, name) = (seeds.collect::<Vec<_>>(), self.names[number]);
+        let place = self.places[number];
+        let links = (self.wishes[number], self.keys[number]);
         let (node, slot) = &self.nodes[number];
         slot.replace(Started::NotYet);
         let slot = slot.clone();
@@ -60,7 +82,7 @@ impl Nodes {
             let (seeds, slot) = (seeds.clone(), slot.clone());
             async move {
                 if shard == 0 {
-                    let started = live(ip, seeds, name).await;
+                    let started = live(ip, seeds, name, place, links).await;
                     slot.replace(started.map_or_else(Started::Refused, |()| Started::Yes));
                     std::future::pending::<()>().await;
                 }
@@ -162,10 +184,18 @@ async fn make(name: String) -> Result<(), String> {
     changed.map(drop).map_err(|error| format!("{error:?}"))
 }
 
-async fn live(ip: IpAddr, seeds: Vec<SocketAddr>, name: &str) -> Result<(), String> {
+async fn live(
+    ip: IpAddr,
+    seeds: Vec<SocketAddr>,
+    name: &str,
+    (data_center, rack): (&str, &str),
+    (wishes, keys): (Wishes, Keys),
+) -> Result<(), String> {
     let config = boot_config("/node", SyncMode::Batch);
     let node = NodeConfig {
         cluster_name: name.to_owned(),
+        data_center: data_center.to_owned(),
+        rack: rack.to_owned(),
         listen_address: ip,
         broadcast_address: ip,
         rpc_address: ip,
@@ -180,7 +210,7 @@ async fn live(ip: IpAddr, seeds: Vec<SocketAddr>, name: &str) -> Result<(), Stri
         down_after: 20 * SECOND,
         command_time: 20 * SECOND,
         segment_bytes,
-        policy: Arc::new(|| Rc::new(Plain)),
+        policy: Arc::new(move || Rc::new(Links::new(wishes, keys))),
         verbs: Arc::new(|_| ()),
     };
     membership::start(config).await?;
@@ -332,4 +362,143 @@ fn strangers_are_told_why_they_are_refused() {
     assert_eq!(nodes.started(3), Started::Yes);
     assert_eq!(nodes.shown(3).1.len(), 1);
     assert_eq!(nodes.shown(0).1.len(), 1);
+}
+
+/// Each link of each node: from which node to which, and whether it is encrypted.
+fn links(nodes: &mut Nodes) -> BTreeSet<(usize, usize, bool)> {
+    let hosts: Vec<HostId> = (0..nodes.nodes.len())
+        .map(|number| {
+            nodes.run(number, async {
+                HostId(runtime::local::get::<Cluster>().node().host_id.as_u128())
+            })
+        })
+        .collect();
+    let mut links = BTreeSet::new();
+    for number in 0..hosts.len() {
+        let seen = nodes.run(number, async {
+            runtime::on_all_shards(|| async { Messaging::current().expect("it runs").peers() })
+                .await
+        });
+        for peer in seen.into_iter().flatten() {
+            let other = hosts.iter().position(|host| *host == peer.host).expect("a node");
+            if let PeerState::Up { encrypted, .. } = peer.state {
+                links.insert((number, other, encrypted));
+            }
+        }
+    }
+    links
+}
+
+/// The same, none of which is plain that has to be encrypted (*never-less*).
+fn links_that_may_be(
+    nodes: &mut Nodes,
+    has_to: impl Fn(usize, usize) -> bool,
+) -> BTreeSet<(usize, usize, bool)> {
+    let links = links(nodes);
+    for (one, other, encrypted) in &links {
+        assert!(*encrypted || !has_to(*one, *other), "{one} to {other} is plain: {links:?}");
+    }
+    links
+}
+
+#[test]
+fn links_between_places_are_encrypted_from_the_first_word_on() {
+    const PLACES: [(&str, &str); 4] = [("a", "r"), ("a", "r"), ("a", "s"), ("b", "r")];
+    let crosses = |reach: Reach, one: usize, other: usize| {
+        let ((dc, rack), (other_dc, other_rack)) = (PLACES[one], PLACES[other]);
+        match reach {
+            Reach::None => false,
+            Reach::DataCenters => dc != other_dc,
+            Reach::Racks => dc != other_dc || rack != other_rack,
+            Reach::All => true,
+        }
+    };
+    let reaches = [Reach::DataCenters, Reach::Racks, Reach::All];
+    for (seed, encrypted) in (40..).zip(reaches) {
+        let mut nodes = Nodes::new(seed, &[1, 2, 1, 1], &[0, 3]);
+        nodes.places = PLACES.to_vec();
+        nodes.wishes = vec![Wishes { encrypted, ..Wishes::default() }; PLACES.len()];
+        let all = [0, 1, 2, 3];
+        all.iter().for_each(|number| nodes.start(*number));
+        nodes.wait(&all);
+        nodes.agree(&all);
+        links_that_may_be(&mut nodes, |one, other| crosses(encrypted, one, other));
+        // Whoever leads, others are behind it for a while: they do not know it, and it knows them.
+        for victim in all {
+            nodes.crash(victim);
+            let other = (victim + 1) % all.len();
+            assert_eq!(nodes.make(other, format!("t{victim}")), Ok(()), "{encrypted:?}");
+            nodes.start(victim);
+            nodes.wait(&[victim]);
+            nodes.agree(&all);
+        }
+        let links = links_that_may_be(&mut nodes, |one, other| crosses(encrypted, one, other));
+        let plain = links.iter().filter(|(_, _, encrypted)| !encrypted).count();
+        assert_eq!(plain == 0, encrypted == Reach::All, "{encrypted:?}: {links:?}");
+    }
+}
+
+#[test]
+fn tls_is_introduced_node_by_node() {
+    let mut nodes = Nodes::new(50, &[1, 2, 1], &[0, 1, 2]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    nodes.agree(&all);
+    let encrypted = Reach::All;
+    for transitional in [true, false] {
+        for number in all {
+            nodes.crash(number);
+            nodes.wishes[number] = Wishes { encrypted, transitional, ..Wishes::default() };
+            nodes.start(number);
+            nodes.wait(&[number]);
+            nodes.agree(&all);
+            let name = format!("t{number}{transitional}");
+            assert_eq!(nodes.make((number + 1) % 3, name), Ok(()));
+        }
+    }
+    let links = links(&mut nodes);
+    assert!(links.iter().all(|(_, _, encrypted)| *encrypted), "{links:?}");
+    // Who comes without is told at once, and does not start.
+    nodes.crash(2);
+    nodes.world.run_for(SECOND);
+    nodes.wishes[2] = Wishes::default();
+    nodes.start(2);
+    nodes.world.run_for(5 * SECOND);
+    assert_eq!(nodes.alive(0), 2, "it is not thought dead yet");
+    nodes.world.run_for(25 * SECOND);
+    assert_eq!([0, 1].map(|number| nodes.alive(number)), [1, 1]);
+}
+
+#[test]
+fn who_looks_for_a_cluster_without_tls_is_told_that_it_needs_some() {
+    let mut nodes = Nodes::new(51, &[1, 1], &[0]);
+    nodes.wishes[0] = Wishes { encrypted: Reach::All, ..Wishes::default() };
+    nodes.start(0);
+    nodes.wait(&[0]);
+    nodes.start(1);
+    nodes.wait(&[1]);
+    let Started::Refused(why) = nodes.started(1) else { panic!("it was let in") };
+    let at = nodes.ip(0).to_string();
+    assert!(why.contains(&at) && why.contains("connects without TLS"), "{why}");
+}
+
+#[test]
+fn who_is_not_trusted_waits_and_does_not_knock_all_the_time() {
+    let mut nodes = Nodes::new(52, &[1, 1], &[0]);
+    nodes.wishes = vec![Wishes { encrypted: Reach::All, ..Wishes::default() }; 2];
+    nodes.keys[1] = STRANGER;
+    nodes.start(0);
+    nodes.wait(&[0]);
+    nodes.start(1);
+    nodes.world.run_for(20 * SECOND);
+    assert_eq!(nodes.started(1), Started::NotYet);
+    let refused = nodes.run(0, async { Messaging::current().expect("it runs").counters().refused });
+    assert!((15..=25).contains(&refused), "{refused} handshakes in 20 s");
+    assert_eq!(nodes.shown(0).1.len(), 1);
+    nodes.crash(1);
+    nodes.keys[1] = KEYS;
+    nodes.start(1);
+    nodes.wait(&[1]);
+    assert_eq!(nodes.agree(&[0, 1]).1.len(), 2);
 }

@@ -275,7 +275,7 @@ impl Connection {
                     _ => {}
                 }
             }
-            let (parts, memory) = pack(batch, self.facts.compression).await;
+            let (parts, memory) = pack(batch, self.facts.compression, &self.services.tally).await;
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
             debug_assert!(0 < bytes, "taken-is-sent: a batch of nothing");
             let written = self.wire.write_all_vectored(parts).await;

@@ -57,13 +57,15 @@ impl Connection {
             (true, None) => return Err(damaged("compressed frame where none was agreed on")),
             (true, Some(compression)) => {
                 let max = header.raw_bytes as usize;
-                match max <= CHUNK_BYTES_MAX {
+                let unpacked = match max <= CHUNK_BYTES_MAX {
                     true => compress::unpack(compression, &header, &body, max)?,
                     false => {
                         let unpack = move || compress::unpack(compression, &header, &body, max);
                         runtime::task::compute(unpack).await?
                     }
-                }
+                };
+                self.services.tally.unpacked(&header);
+                unpacked
             }
         };
         self.take_frame(header, body, memory)

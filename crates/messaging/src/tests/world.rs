@@ -293,7 +293,7 @@ pub(super) struct Net {
     pub(super) model: Rc<Model>,
     lives: Vec<u64>,
     configure: Rc<dyn Fn(u128, u64) -> Config>,
-    policy: fn(usize) -> Rc<dyn Policy>,
+    policy: Rc<dyn Fn(usize) -> Rc<dyn Policy>>,
     /// Clients of each shard.
     clients: u16,
 }
@@ -313,12 +313,12 @@ impl Net {
         shards: &[u16],
         clients: u16,
         configure: impl Fn(u128, u64) -> Config + 'static,
-        policy: fn(usize) -> Rc<dyn Policy>,
+        policy: impl Fn(usize) -> Rc<dyn Policy> + 'static,
     ) -> Net {
         let mut world = World::new(Options::new(seed));
         let nodes: Vec<NodeId> = shards.iter().map(|shards| world.add_node(*shards)).collect();
         let lives = vec![0; nodes.len()];
-        let (model, configure) = (Rc::default(), Rc::new(configure));
+        let (model, configure, policy) = (Rc::default(), Rc::new(configure), Rc::new(policy));
         let mut net = Net { world, nodes, model, lives, configure, policy, clients };
         (0..shards.len()).for_each(|node| net.start(node));
         net
@@ -338,12 +338,13 @@ impl Net {
         let (model, configure, clients) =
             (self.model.clone(), self.configure.clone(), self.clients);
         let addresses: Vec<SocketAddr> = (0..self.nodes.len()).map(|it| self.address(it)).collect();
-        let policy = self.policy;
+        let policy = self.policy.clone();
         self.world.start(self.nodes[node], move |shard| {
             let (model, addresses) = (model.clone(), addresses.clone());
+            let policy = policy(node);
             let config = configure(node as u128 + 1, life);
             async move {
-                let messaging = Messaging::start(config, verbs(&model), policy(node));
+                let messaging = Messaging::start(config, verbs(&model), policy);
                 if shard == 0 {
                     messaging.listen(addresses[node]).expect("the port is free");
                 }

@@ -60,8 +60,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "none",
         &["none", "dc", "rack", "all"],
         "Which traffic between nodes is compressed",
-    )
-    .idle(),
+    ),
     flag("internode_compression_enable_advanced", "false", "With dictionaries").idle(),
     flag("internode_compression_checksumming", "true", "With checksums").idle(),
     tree("internode_compression_algorithms", "Which algorithms").idle(),
