@@ -52,9 +52,9 @@ pub(crate) enum Fate {
     Unknown,
 }
 
-/// Whether a majority of promises, or of acceptances, was there for a ballot between two: for what was
-/// learned, what was proposed after it was promised, and that since which another one is proposed.
-/// What is proposed since another one tells nothing of its own ballot.
+/// Whether a majority of promises, or of acceptances, was there for a ballot between two: for what
+/// was learned, what was proposed after it was promised, and that since which another one is
+/// proposed. What is proposed since another one tells nothing of its own ballot.
 fn is_any_between(promises: &[(usize, Promise)], after: Ballot, before: Ballot) -> bool {
     let is_between = |ballot: Ballot| after < ballot && ballot < before;
     promises.iter().any(|(_, Promise { accepted, learned })| {
