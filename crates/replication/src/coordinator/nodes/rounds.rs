@@ -39,7 +39,7 @@ use model::Token;
 use mutation::page::{Page, ReadCommand};
 use mutation::{FrozenMutation, MutationBuilder};
 use runtime::time::{Instant, sleep, timeout};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::HashMap;
@@ -130,6 +130,8 @@ pub(crate) struct Rounds {
     /// Their level is that of the rounds.
     options: WriteOptions,
     until: Instant,
+    /// How often this request has waited before another round.
+    pauses: Cell<u32>,
 }
 
 impl Rounds {
@@ -143,7 +145,8 @@ impl Rounds {
     ) -> Rounds {
         debug_assert!(table.schema.id == place.table, "owner-only: of another table");
         debug_assert!(!replicas.is_empty(), "chosen-by-a-majority: nobody has the partition");
-        Rounds { coordinator, table, place, replicas, options, until }
+        let pauses = Cell::new(0);
+        Rounds { coordinator, table, place, replicas, options, until, pauses }
     }
 
     pub(crate) fn options(&self) -> &WriteOptions {
@@ -160,10 +163,9 @@ impl Rounds {
             debug_assert!(since.micros() < micros, "later-than-promised: {since:?}");
             return Ok((Ballot::drawn(micros, runtime::random_u64()), Some(since)));
         }
-        let mut pauses = Pauses::default();
         let mut after = now_micros.saturating_sub(1);
         loop {
-            let (ballot, promises) = self.promised(&mut after, &mut pauses).await?;
+            let (ballot, promises) = self.promised(&mut after).await?;
             match promises::next(&promises) {
                 Next::Propose => return Ok((ballot, None)),
                 Next::Teach { ballot: chosen, mutation, who } => {
@@ -183,7 +185,7 @@ impl Rounds {
                     }
                 }
             }
-            self.pause(&mut pauses).await?;
+            self.pause().await?;
         }
     }
 
@@ -231,6 +233,8 @@ impl Rounds {
             }
         };
         if !is_chosen {
+            // Two that begin again at once supersede each other for as long as they have time.
+            self.pause().await?;
             return Ok(Proposed::Superseded);
         }
         self.learn(ballot, mutation, commit, WriteKind::Simple).await?;
@@ -251,14 +255,17 @@ impl Rounds {
     pub(crate) async fn finish(&self, (ballot, since): Ballots) -> Result<Proposed, WriteError> {
         debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         // What changes nothing may have been chosen, or not: it is the same.
-        Ok(match self.accept((ballot, since), &self.nothing()).await? {
+        match self.accept((ballot, since), &self.nothing()).await? {
             Accepted::ByMajority => {
                 // What changes nothing need not be learned.
                 self.remember(ballot);
-                Proposed::Chosen
+                Ok(Proposed::Chosen)
             }
-            Accepted::ByNobody | Accepted::Unknown => Proposed::Superseded,
-        })
+            Accepted::ByNobody | Accepted::Unknown => {
+                self.pause().await?;
+                Ok(Proposed::Superseded)
+            }
+        }
     }
 
     /// A write without a round.
@@ -271,11 +278,11 @@ impl Rounds {
     /// Whether a proposal that some replica may have accepted was chosen. Ends when it is, or never
     /// can be (*said-uncertain*).
     async fn settle(&self, ballot: Ballot, mine: &FrozenMutation) -> Result<bool, WriteError> {
-        let (mut pauses, mut after) = (Pauses::default(), ballot.micros());
+        let mut after = ballot.micros();
         debug_assert!(!is_empty(mine), "said-uncertain: what changes nothing is the same");
         loop {
-            self.pause(&mut pauses).await?;
-            let promised = self.promised(&mut after, &mut pauses).await;
+            self.pause().await?;
+            let promised = self.promised(&mut after).await;
             // Nobody may say that nothing was done.
             let (later, promises) = promised.map_err(|_| self.timed_out(0))?;
             let next = promises::next(&promises);
@@ -310,11 +317,7 @@ impl Rounds {
     }
 
     /// The promises of enough replicas for a ballot later than `after`, microseconds.
-    async fn promised(
-        &self,
-        after: &mut i64,
-        pauses: &mut Pauses,
-    ) -> Result<(Ballot, Promises), WriteError> {
+    async fn promised(&self, after: &mut i64) -> Result<(Ballot, Promises), WriteError> {
         loop {
             let micros = runtime::time::wall_micros().max(after.saturating_add(1));
             let ballot = Ballot::drawn(micros, runtime::random_u64());
@@ -330,7 +333,7 @@ impl Rounds {
             // reached soon; until then nothing was done.
             let failed = self.failed(&answers);
             *after = answers.later.map_or(micros, |later| micros.max(later.micros()));
-            let waits = self.pause(pauses).await;
+            let waits = self.pause().await;
             waits.map_err(|_| failed)?;
         }
     }
@@ -477,14 +480,23 @@ impl Rounds {
     }
 
     /// Waits a while before another round, if there is time for one.
-    async fn pause(&self, pauses: &mut Pauses) -> Result<(), WriteError> {
-        let pause = pauses.next();
+    async fn pause(&self) -> Result<(), WriteError> {
+        let pause = self.next_pause();
         if left(self.until) <= pause {
             return Err(self.timed_out(0));
         }
         self.coordinator.traffic.cas.contention.add(1);
         sleep(pause).await;
         Ok(())
+    }
+
+    /// A random time, which may be longer with each that this request has waited before.
+    fn next_pause(&self) -> Duration {
+        let before = self.pauses.replace(self.pauses.get().saturating_add(1));
+        let most = PAUSE.saturating_mul(1 << before.min(8)).min(PAUSE_MAX);
+        let micros = runtime::random_u64() % most.as_micros() as u64;
+        debug_assert!(u128::from(micros) < PAUSE_MAX.as_micros(), "a pause of {micros} us");
+        Duration::from_micros(micros)
     }
 
     fn required(&self) -> u32 {
@@ -580,22 +592,6 @@ impl<T> Answers<T> {
         }
         self.tally.fail(candidate);
         debug_assert!(!self.tally.is_met(), "chosen-by-a-majority: {:?}", self.tally);
-    }
-}
-
-/// The pauses of a request: each may be longer than the one before.
-#[derive(Debug, Default)]
-struct Pauses {
-    count: u32,
-}
-
-impl Pauses {
-    fn next(&mut self) -> Duration {
-        let most = PAUSE.saturating_mul(1 << self.count.min(8)).min(PAUSE_MAX);
-        self.count = self.count.saturating_add(1);
-        let micros = runtime::random_u64() % most.as_micros() as u64;
-        debug_assert!(u128::from(micros) < PAUSE_MAX.as_micros(), "a pause of {micros} us");
-        Duration::from_micros(micros)
     }
 }
 

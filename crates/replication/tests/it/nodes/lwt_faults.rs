@@ -248,7 +248,7 @@ fn whatever_happens_conditional_writes_are_linearizable() {
 }
 
 /// Schedules that have found mistakes. 78: two proposals that nobody had promised, each of which
-/// made the other one look impossible.
+/// made the other one look impossible (`paxos/promises/tests.rs` has the decision itself).
 const FOUND: [u64; 1] = [78];
 
 #[test]
