@@ -263,15 +263,7 @@ fn sstables(values: &Values) -> Result<WriterDefaults, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use options::Source;
-
-    fn values(given: &[(&str, &str)]) -> Values {
-        let mut values = Values::default();
-        for (name, value) in given {
-            values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
-        }
-        values
-    }
+    use crate::testing::values;
 
     #[test]
     fn options_of_sstables_are_read_or_refused() {

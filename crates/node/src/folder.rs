@@ -78,14 +78,7 @@ impl Drop for TemporaryFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn values(given: &[(&str, &str)]) -> Values {
-        let mut values = Values::default();
-        for (name, value) in given {
-            values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
-        }
-        values
-    }
+    use crate::testing::values;
 
     #[test]
     fn the_data_folder_is_named() {

@@ -108,15 +108,7 @@ pub(crate) fn provide() {
 mod tests {
     use super::*;
     use crate::offers::offers;
-    use options::Source;
-
-    fn values(given: &[(&str, &str)]) -> Values {
-        let mut values = Values::default();
-        for (name, value) in given {
-            values.set(name, vec![value.to_string()], Source::CommandLine).expect("an option");
-        }
-        values
-    }
+    use crate::testing::values;
 
     #[test]
     fn the_folder_is_below_that_of_all_data_unless_it_is_named() {

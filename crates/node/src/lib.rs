@@ -25,6 +25,8 @@ pub mod patience;
 mod seeds;
 mod shards;
 mod snitch;
+#[cfg(test)]
+mod testing;
 pub mod version;
 
 pub use address::address;
