@@ -36,6 +36,10 @@ const _: () = assert!(
     "bounded-memory: purses of a part"
 );
 
+/// What a message holds of two kinds: a place in a window and room for its bytes, or memory for a
+/// class and the share of a node.
+pub(crate) type Pair = [Option<Permit>; 2];
+
 /// Bytes to take and give back.
 #[derive(Debug)]
 pub(crate) struct Purse {

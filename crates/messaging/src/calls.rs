@@ -1,25 +1,40 @@
 //! What was asked over a connection and has no answer yet.
 //!
+//! No request has a timer of its own: the connection looks for those whose time is over at the
+//! soonest deadline that it knows of, which under load is once in a timeout.
+//!
 //! Invariants
 //!  - *one-answer*: each request that was sent has one answer, or its connection ends; until then
 //!    it holds its place in the window, cancelled or not.
 //!  - *never-sent-never-handled*, *lost-is-unknown* (of errors): what was still in the outbox when
 //!    the connection ended was never sent, all else is lost.
+//!  - *soonest-is-a-bound*: no request that somebody waits for has a deadline before `soonest`.
+//!  - *told-unborrowed*: a caller is told while nothing here is borrowed: it may ask again.
 
+use crate::budget::Pair;
 use crate::config::Planted;
 use crate::counters::{During, Gauge};
 use crate::error::{CallError, Down, Lost, NotSent};
 use crate::frame::{Header, Kind};
 use crate::outbox::Outbox;
-use runtime::sync::Permit;
+use runtime::sync::{Notify, Permit};
+use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use stdx::Damaged;
+use stdx::{Damaged, HashMap};
+
+/// No deadline.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Who is told how its requests have ended, in place of a future for each.
+pub trait Caller {
+    /// The request of this number has ended: it is told so once.
+    fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>);
+}
 
 /// A reply, and the memory that it holds until the caller has it.
 #[derive(Debug)]
@@ -28,90 +43,110 @@ pub(crate) struct Reply {
     pub(crate) _memory: Permit,
 }
 
-/// One request.
-struct Call {
-    outcome: Cell<Option<Result<Reply, CallError>>>,
-    waker: Cell<Option<Waker>>,
-    /// Nobody waits for it.
-    is_left: Cell<bool>,
-    is_one_way: bool,
-    gauge: RefCell<During>,
-    bytes: u64,
-    /// Its place in the window.
-    _place: Vec<Permit>,
+/// Who waits for an answer.
+pub(crate) enum Waits {
+    Future(Rc<Awaited>),
+    /// And the number of its request.
+    Caller(Rc<dyn Caller>, usize),
+    /// Nobody, or nobody any more.
+    Nobody,
 }
 
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("is_left", &self.is_left).finish_non_exhaustive()
-    }
+/// What a future waits for.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    outcome: Cell<Option<Result<Reply, CallError>>>,
+    waker: Cell<Option<Waker>>,
+    has_ended: Cell<bool>,
+}
+
+/// One request.
+struct Call {
+    waits: Waits,
+    is_one_way: bool,
+    deadline: Instant,
+    gauge: During,
+    bytes: u64,
+    _place: Pair,
 }
 
 /// What is about to be asked.
-#[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) id: u64,
-    /// Its place in the window.
-    pub(crate) place: Vec<Permit>,
+    /// In the window.
+    pub(crate) place: Pair,
     /// It waits.
     pub(crate) gauge: During,
     pub(crate) bytes: u64,
 }
 
 /// The requests and one-way messages of a dialer's connection.
-#[derive(Debug)]
 pub(crate) struct Calls {
-    table: RefCell<BTreeMap<u64, Rc<Call>>>,
+    table: RefCell<HashMap<u64, Call>>,
     outbox: Rc<Outbox>,
     planted: Option<Planted>,
+    soonest: Cell<Instant>,
+    /// `soonest` was moved forward.
+    sooner: Notify,
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("count", &self.count()).finish_non_exhaustive()
+    }
 }
 
 impl Calls {
     pub(crate) fn new(outbox: Rc<Outbox>, planted: Option<Planted>) -> Calls {
-        Calls { table: RefCell::default(), outbox, planted }
+        let (soonest, sooner) = (Cell::new(NEVER), Notify::new());
+        Calls { table: RefCell::default(), outbox, planted, soonest, sooner }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.table.borrow().len()
     }
 
-    fn insert(&self, asked: Asked, is_one_way: bool) -> Rc<Call> {
+    fn insert(&self, asked: Asked, waits: Waits, deadline: Instant) {
         let Asked { id, place, gauge, bytes } = asked;
-        debug_assert!(
-            self.table.borrow().last_key_value().is_none_or(|(last, _)| *last < id),
-            "one-answer: ids grow, not to {id}"
-        );
-        let call = Rc::new(Call {
-            outcome: Cell::new(None),
-            waker: Cell::new(None),
-            is_left: Cell::new(is_one_way),
-            is_one_way,
-            gauge: RefCell::new(gauge),
-            bytes,
-            _place: place,
-        });
-        let before = self.table.borrow_mut().insert(id, call.clone());
+        let is_one_way = matches!(waits, Waits::Nobody);
+        debug_assert!(deadline < NEVER || is_one_way, "soonest-is-a-bound: {id} has no deadline");
+        let call = Call { waits, is_one_way, deadline, gauge, bytes, _place: place };
+        let before = self.table.borrow_mut().insert(id, call);
         assert!(before.is_none(), "one-answer: two requests of id {id}");
-        call
+        if deadline < self.soonest.get() {
+            self.soonest.set(deadline);
+            self.sooner.notify_one();
+        }
     }
 
     /// A request that goes into the outbox now; the future is of its answer.
-    pub(crate) fn begin(self: &Rc<Self>, asked: Asked) -> Answer {
-        Answer { id: asked.id, call: self.insert(asked, false), calls: self.clone() }
+    pub(crate) fn begin(self: &Rc<Self>, asked: Asked, deadline: Instant) -> Answer {
+        let (id, awaited) = (asked.id, Rc::<Awaited>::default());
+        self.insert(asked, Waits::Future(awaited.clone()), deadline);
+        Answer { id, awaited, calls: self.clone() }
+    }
+
+    /// The same, of which `caller` is told by that number.
+    pub(crate) fn begin_for(
+        &self,
+        asked: Asked,
+        deadline: Instant,
+        (caller, number): (Rc<dyn Caller>, usize),
+    ) {
+        self.insert(asked, Waits::Caller(caller, number), deadline);
     }
 
     /// A one-way message that goes into the outbox now.
     pub(crate) fn begin_one_way(&self, asked: Asked) {
-        self.insert(asked, true);
+        self.insert(asked, Waits::Nobody, NEVER);
     }
 
     /// A request has left.
     pub(crate) fn sent(&self, id: u64) {
-        if let Some(call) = self.table.borrow().get(&id) {
-            let mut gauge = call.gauge.borrow_mut();
+        if let Some(call) = self.table.borrow_mut().get_mut(&id) {
             debug_assert!(!self.outbox.has(id), "never-sent-never-handled: {id} is there still");
-            gauge.becomes(Gauge::InFlight);
-            gauge.tally().count(|it| {
+            call.gauge.becomes(Gauge::InFlight);
+            call.gauge.tally().count(|it| {
                 it.sent += 1;
                 it.sent_bytes += call.bytes;
             });
@@ -120,7 +155,7 @@ impl Calls {
 
     /// The oldest request.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        self.table.borrow().keys().next().copied()
+        self.table.borrow().keys().min().copied()
     }
 
     /// An answer came (*one-answer*).
@@ -133,87 +168,141 @@ impl Calls {
         let call = self.table.borrow_mut().remove(&id);
         let call = call.ok_or(Damaged::new("answer to nothing that was asked", 0))?;
         if call.is_one_way != (kind == Kind::Done) {
+            tell(call.waits, Err(CallError::OutcomeUnknown(Lost::TooLate)), &call.gauge);
             return Err(Damaged::new("answer of another kind than the question", 0));
         }
-        if self.planted == Some(Planted::KeepsRoom) && call.is_left.get() {
-            std::mem::forget(call.clone());
+        if self.planted == Some(Planted::KeepsRoom) && matches!(call.waits, Waits::Nobody) {
+            std::mem::forget(call);
+            return Ok(());
         }
-        end(&call, outcome);
+        let Call { waits, gauge, _place, .. } = call;
+        // What is told may ask again, for which it may need the place.
+        drop(_place);
+        tell(waits, outcome, &gauge);
         Ok(())
     }
 
-    /// Nobody waits for an answer any more; whether nothing of it was sent.
-    fn leave(&self, id: u64) -> bool {
+    /// Nobody waits for an answer any more: what those who waited are told.
+    fn leave(&self, id: u64) -> CallError {
         if self.outbox.withdraw(id) {
             let withdrawn = self.table.borrow_mut().remove(&id);
             debug_assert!(withdrawn.is_some(), "one-answer: {id} was queued, and nobody asked");
-            return true;
+            return CallError::NeverSent(NotSent::TooLate);
         }
-        if let Some(call) = self.table.borrow().get(&id) {
-            call.is_left.set(true);
+        if let Some(call) = self.table.borrow_mut().get_mut(&id) {
+            call.waits = Waits::Nobody;
             if self.planted != Some(Planted::CancelsAlone) {
                 self.outbox.push_small(Header::bare(Kind::Cancel, id, 0));
             }
         }
-        false
+        CallError::OutcomeUnknown(Lost::TooLate)
+    }
+
+    /// Tells those whose time is over, as long as the connection is there.
+    pub(crate) async fn keep_time(&self) {
+        loop {
+            let soonest = self.soonest.get();
+            let sooner = self.sooner.notified();
+            if soonest == NEVER {
+                sooner.await;
+                continue;
+            }
+            runtime::task::race(runtime::time::sleep_until(soonest), sooner).await;
+            if self.soonest.get() <= Instant::now() {
+                self.end_late(Instant::now());
+            }
+        }
+    }
+
+    /// Those whose deadline has passed are told.
+    fn end_late(&self, now: Instant) {
+        let mut late = Vec::new();
+        let mut soonest = NEVER;
+        for (id, call) in &*self.table.borrow() {
+            match call.waits {
+                Waits::Nobody => {}
+                _ if call.deadline <= now => late.push(*id),
+                _ => soonest = soonest.min(call.deadline),
+            }
+        }
+        self.soonest.set(soonest);
+        // In the order in which they were asked, in each run of a simulation.
+        late.sort_unstable();
+        for id in late {
+            let taken = self.table.borrow_mut().get_mut(&id).map(|call| {
+                let waits = std::mem::replace(&mut call.waits, Waits::Nobody);
+                (waits, call.gauge.shared_tally())
+            });
+            // One that is gone has ended by what another one was told.
+            let Some((waits, tally)) = taken else { continue };
+            let error = self.leave(id);
+            if let Waits::Caller(..) = waits {
+                tally.count(|it| it.timed_out += 1);
+            }
+            end(waits, Err(error));
+        }
     }
 
     /// The connection has ended; `unsent`: what was still in its outbox, in order.
     pub(crate) fn close(&self, down: &Down, unsent: &[u64]) {
         debug_assert!(unsent.is_sorted(), "never-sent-never-handled: in the order of their ids");
         debug_assert!(self.outbox.is_empty(), "never-sent-never-handled: some may still leave");
-        for (id, call) in std::mem::take(&mut *self.table.borrow_mut()) {
+        let mut calls: Vec<(u64, Call)> = self.table.take().into_iter().collect();
+        calls.sort_unstable_by_key(|(id, _)| *id);
+        for (id, call) in calls {
             let error = match unsent.binary_search(&id) {
                 Ok(_) => CallError::NeverSent(NotSent::Down(down.clone())),
                 Err(_) => CallError::OutcomeUnknown(Lost::Broken(down.clone())),
             };
-            end(&call, Err(error));
+            let Call { waits, gauge, _place, .. } = call;
+            drop(_place);
+            tell(waits, Err(error), &gauge);
         }
         debug_assert_eq!(self.count(), 0, "one-answer: a call outlives its connection");
     }
 }
 
-fn end(call: &Call, outcome: Result<Reply, CallError>) {
-    debug_assert!(call.is_left.get() || !call.is_one_way, "one-answer: nobody waits for that");
-    if call.is_left.get() {
-        return;
+/// Tells who waits, and counts what failed of those who have no future, which counts by itself.
+fn tell(waits: Waits, outcome: Result<Reply, CallError>, gauge: &During) {
+    if let (Waits::Caller(..), Err(error)) = (&waits, &outcome) {
+        gauge.tally().count(|it| match error.is_late() {
+            true => it.timed_out += 1,
+            false => it.failed += 1,
+        });
     }
-    let before = call.outcome.replace(Some(outcome));
-    debug_assert!(before.is_none(), "one-answer: a second one");
-    if let Some(waker) = call.waker.take() {
-        waker.wake();
-    }
+    end(waits, outcome);
 }
 
-/// The future of an answer. Dropping it cancels the request.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    id: u64,
-    call: Rc<Call>,
-    calls: Rc<Calls>,
-}
-
-impl Answer {
-    /// Its time is over, and there is no answer: what the caller is told.
-    pub(crate) fn give_up(self) -> CallError {
-        match self.calls.leave(self.id) {
-            true => CallError::NeverSent(NotSent::TooLate),
-            false => CallError::OutcomeUnknown(Lost::TooLate),
+fn end(waits: Waits, outcome: Result<Reply, CallError>) {
+    match waits {
+        Waits::Nobody => {}
+        Waits::Caller(caller, number) => caller.ended(number, outcome.map(|reply| reply.bytes)),
+        Waits::Future(awaited) => {
+            debug_assert!(!awaited.has_ended.get(), "one-answer: a second one");
+            awaited.has_ended.set(true);
+            awaited.outcome.set(Some(outcome));
+            if let Some(waker) = awaited.waker.take() {
+                waker.wake();
+            }
         }
     }
 }
 
-impl Future for &mut Answer {
+/// The future of an answer. Dropping it cancels the request.
+pub(crate) struct Answer {
+    id: u64,
+    awaited: Rc<Awaited>,
+    calls: Rc<Calls>,
+}
+
+impl Future for Answer {
     type Output = Result<Reply, CallError>;
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.call.outcome.take() {
-            Some(outcome) => {
-                self.call.is_left.set(true);
-                Poll::Ready(outcome)
-            }
+        match self.awaited.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
             None => {
-                debug_assert!(!self.call.is_left.get(), "one-answer: polled after its end");
-                self.call.waker.set(Some(cx.waker().clone()));
+                debug_assert!(!self.awaited.has_ended.get(), "one-answer: polled after its end");
+                self.awaited.waker.set(Some(cx.waker().clone()));
                 Poll::Pending
             }
         }
@@ -222,8 +311,7 @@ impl Future for &mut Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if !self.call.is_left.get() {
-            self.call.is_left.set(true);
+        if !self.awaited.has_ended.replace(true) {
             self.calls.leave(self.id);
         }
     }

@@ -7,7 +7,6 @@
 use crate::frame::Header;
 use crate::names::{Class, Verb};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The counters of a verb in a class.
@@ -81,6 +80,10 @@ impl During {
         &self.tally
     }
 
+    pub(crate) fn shared_tally(&self) -> Rc<VerbTally> {
+        self.tally.clone()
+    }
+
     /// It is shown by another gauge from now on.
     pub(crate) fn becomes(&mut self, gauge: Gauge) {
         debug_assert_ne!(self.gauge, gauge, "counted-gauges: it is shown there already");
@@ -131,13 +134,14 @@ pub struct Counters {
     pub memory_bytes: usize,
 }
 
-/// The verbs that were sent or came, by number and class.
-type Known = BTreeMap<(u16, Class), (Verb, Rc<VerbTally>)>;
+/// What was sent or came of one verb, by class.
+type OfVerb = [Option<(Verb, Rc<VerbTally>)>; Class::ALL.len()];
 
 /// The counters of a shard, while they count.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    verbs: RefCell<Known>,
+    /// By the number of the verb. Those that this node does not know are one: number 0.
+    verbs: RefCell<Vec<OfVerb>>,
     pub(crate) dials: Cell<u64>,
     pub(crate) dialed: Cell<u64>,
     pub(crate) accepted: Cell<u64>,
@@ -175,13 +179,21 @@ impl Tally {
     pub(crate) fn of(&self, verb: Verb, class: Class) -> Rc<VerbTally> {
         debug_assert!(0 < verb.number || verb.name == "unknown", "verb 0 is none: {verb:?}");
         let mut verbs = self.verbs.borrow_mut();
-        verbs.entry((verb.number, class)).or_insert_with(|| (verb, Rc::default())).1.clone()
+        let number = usize::from(verb.number);
+        if verbs.len() <= number {
+            verbs.resize_with(number + 1, OfVerb::default);
+        }
+        verbs[number][class.index()].get_or_insert_with(|| (verb, Rc::default())).1.clone()
     }
 
     /// What was counted; memory is the caller's to add.
     pub(crate) fn read(&self) -> Counters {
         let verbs = self.verbs.borrow();
-        let verbs = verbs.iter().map(|((_, class), (verb, tally))| (*verb, *class, tally.0.get()));
+        let verbs = verbs.iter().flat_map(|of| Class::ALL.into_iter().zip(of));
+        let verbs = verbs.filter_map(|(class, known)| {
+            let (verb, tally) = known.as_ref()?;
+            Some((*verb, class, tally.0.get()))
+        });
         Counters {
             verbs: verbs.collect(),
             dials: self.dials.get(),

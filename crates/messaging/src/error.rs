@@ -171,6 +171,12 @@ impl CallError {
         use CallError::{NeverSent, PeerStops, UnknownVerb};
         matches!(self, NeverSent(_) | UnknownVerb | PeerStops)
     }
+
+    /// Whether its time was over.
+    pub(crate) fn is_late(&self) -> bool {
+        use CallError::{NeverSent, OutcomeUnknown};
+        matches!(self, NeverSent(NotSent::TooLate) | OutcomeUnknown(Lost::TooLate))
+    }
 }
 
 impl fmt::Display for CallError {

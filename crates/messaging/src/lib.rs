@@ -46,7 +46,7 @@
 //! }
 //! ```
 //!
-//! Beside these: `listen` (on one shard), `ban`, `forget_peer`, `peers`, `changed`, `counters`,
+//! Beside these: `call_for` (without a future), `listen` (on one shard), `ban`, `forget_peer`, `peers`, `changed`, `counters`,
 //! `stop`.
 //!
 //! # Rooms
@@ -91,6 +91,7 @@ pub mod testing;
 mod tests;
 mod verbs;
 
+pub use calls::Caller;
 pub use config::Config;
 pub use counters::{Counters, VerbCounters};
 pub use error::{CallError, Down, Lost, NotSent, Refusal, Refused};

@@ -206,6 +206,19 @@ impl Links {
         Ok(link)
     }
 
+    /// The connection to a target, if it is there now.
+    pub(crate) fn connected(&self, target: Target) -> Option<Rc<Connection>> {
+        if self.services.stops.get() {
+            return None;
+        }
+        let table = self.table.borrow();
+        match &*table.get(&self.key(target))?.state.borrow() {
+            // A banned node has no link.
+            State::Up(connection) if !connection.has_ended() => Some(connection.clone()),
+            _ => None,
+        }
+    }
+
     /// The connection to a target; waits for the first attempt, and for no other (*fails-fast*).
     pub(crate) async fn connection(
         self: &Rc<Self>,

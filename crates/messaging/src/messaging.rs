@@ -1,9 +1,10 @@
 //! The door: messages of a shard to other nodes, and from them.
 
+use crate::calls::Caller;
 use crate::config::{Config, Planted};
 use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
-use crate::error::{CallError, Down, Lost, NotSent, Refusal};
+use crate::error::{CallError, Down, Lost, Refusal};
 use crate::hello::{Compression, Preamble};
 use crate::links::{GOODBYES_MAX, Links, State};
 use crate::names::{Class, HostId, Target, Verb};
@@ -37,6 +38,8 @@ pub struct Messaging {
     next_accepted: Cell<u64>,
     serving: Scope,
     listening: Scope,
+    /// Calls of callers that wait.
+    calling: Scope,
 }
 
 /// Whom a node at an address says to be.
@@ -94,6 +97,7 @@ impl Messaging {
             next_accepted: Cell::new(0),
             serving: Scope::new(),
             listening: Scope::new(),
+            calling: Scope::new(),
         });
         runtime::local::set(messaging.clone());
         messaging
@@ -296,6 +300,35 @@ impl Messaging {
         answered.map(|reply| reply.bytes)
     }
 
+    /// Asks a node, as [`Messaging::call`] does, without a future: `caller` is told by `number` how
+    /// it ended, on this shard, perhaps before this returns. It cannot be cancelled.
+    pub fn call_for(
+        self: &Rc<Self>,
+        caller: Rc<dyn Caller>,
+        number: usize,
+        target: Target,
+        (verb, payload): (Verb, Payload),
+        deadline: Instant,
+    ) {
+        let payload = match self.links.connected(target) {
+            None => payload,
+            Some(connection) => {
+                match connection.call_at_once(verb, payload, deadline, &caller, number) {
+                    Ok(()) => return,
+                    Err(payload) => payload,
+                }
+            }
+        };
+        stdx::probe!("messaging: a caller waits for a connection, or for room");
+        let told = Told { caller: Some(caller), number };
+        let messaging = self.clone();
+        self.calling.run(async move {
+            let time = deadline - Instant::now();
+            let outcome = messaging.call(target, verb, payload, time).await;
+            told.end(outcome);
+        });
+    }
+
     /// Sends a message that has no answer: it is on its way once there is room for it, for which
     /// this waits. Whether it is handled nobody learns.
     pub async fn send(
@@ -428,6 +461,8 @@ impl Messaging {
         };
         let _ = timeout(patience, answered).await;
         self.links.stop().await;
+        // Their links have ended, so all have been told but those who wait for room.
+        self.calling.cancel().await;
         let accepted: Vec<_> = self.accepted.borrow().values().cloned().collect();
         accepted.iter().for_each(|connection| connection.end(Down::Stopping));
         // Who is greeted still is let go after a while.
@@ -460,6 +495,29 @@ fn peer(connection: &Connection, dialed: bool) -> Peer {
     Peer { host, address, class, shard, dialed, state, unanswered, queued_bytes }
 }
 
+/// A caller that waits; one that is given up is told so.
+struct Told {
+    caller: Option<Rc<dyn Caller>>,
+    number: usize,
+}
+
+impl Told {
+    fn end(mut self, outcome: Result<Vec<u8>, CallError>) {
+        if let Some(caller) = self.caller.take() {
+            caller.ended(self.number, outcome);
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(caller) = self.caller.take() {
+            let lost = Lost::Broken(Down::Stopping);
+            caller.ended(self.number, Err(CallError::OutcomeUnknown(lost)));
+        }
+    }
+}
+
 /// Counts how something that was asked ends; one that is dropped was cancelled.
 struct Counting<'s> {
     services: &'s Services,
@@ -477,11 +535,7 @@ impl<'s> Counting<'s> {
         let before = self.ended.replace(true);
         debug_assert!(!before, "one-answer: {} ends twice", self.verb.name);
         let Err(error) = outcome else { return };
-        let late = matches!(
-            error,
-            CallError::NeverSent(NotSent::TooLate) | CallError::OutcomeUnknown(Lost::TooLate)
-        );
-        self.services.tally.of(self.verb, self.class).count(|it| match late {
+        self.services.tally.of(self.verb, self.class).count(|it| match error.is_late() {
             true => it.timed_out += 1,
             false => it.failed += 1,
         });

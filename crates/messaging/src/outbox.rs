@@ -11,10 +11,11 @@
 //!  - *bounded-lanes*: each item stands for a request, message or stream within the window of the
 //!    connection; so the lanes have no bound of their own.
 
+use crate::budget::Pair;
 use crate::compress::{self, BYTES_MIN};
 use crate::counters::Tally;
 use crate::error::Refused;
-use crate::frame::{Header, Kind};
+use crate::frame::{HEADER_BYTES, Header, Kind};
 use crate::hello::Compression;
 use crate::payload::Payload;
 use runtime::net::Part;
@@ -47,13 +48,18 @@ pub(crate) struct Frame {
     /// Of what asks: until when; its header is told how much is left of that when it is taken.
     pub(crate) deadline: Option<Instant>,
     /// The memory that it holds.
-    pub(crate) memory: Vec<Permit>,
+    pub(crate) memory: Pair,
 }
 
 impl Frame {
     /// A frame that has no deadline.
-    pub(crate) fn new(header: Header, payload: Payload, memory: Vec<Permit>) -> Frame {
+    pub(crate) fn new(header: Header, payload: Payload, memory: Pair) -> Frame {
         Frame { header, payload, deadline: None, memory }
+    }
+
+    /// What of it is copied together with others, as long as it is not compressed.
+    fn copied_bytes(&self) -> usize {
+        HEADER_BYTES + self.payload.copied_bytes(COPIED_BYTES_MAX)
     }
 }
 
@@ -212,7 +218,10 @@ impl Outbox {
             if let Some(refused) = self.goodbye.take() {
                 let header = Header::bare(Kind::Goodbye, 0, refused.why as u32);
                 let payload = refused.text.into_bytes().into();
-                return (Batch { frames: vec![Frame::new(header, payload, Vec::new())] }, true);
+                return (
+                    Batch { frames: vec![Frame::new(header, payload, Pair::default())] },
+                    true,
+                );
             }
             let batch = self.take(Instant::now());
             if !batch.frames.is_empty() {
@@ -224,7 +233,7 @@ impl Outbox {
 
     fn take(&self, now: Instant) -> Batch {
         let small = take(&mut *self.small.borrow_mut());
-        let bare = |header| Frame::new(header, Payload::empty(), Vec::new());
+        let bare = |header| Frame::new(header, Payload::empty(), Pair::default());
         let mut frames: Vec<Frame> = small.into_iter().map(bare).collect();
         let mut bytes = 0;
         let mut messages = self.messages.borrow_mut();
@@ -281,9 +290,10 @@ pub(crate) async fn pack(
     compression: Option<Compression>,
     tally: &Tally,
 ) -> (Vec<Part>, Vec<Permit>) {
-    let (mut parts, mut copied, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut parts, mut memory) = (Vec::new(), Vec::with_capacity(2 * batch.frames.len()));
+    let mut copied = Vec::with_capacity(batch.frames.iter().map(Frame::copied_bytes).sum());
     for mut frame in batch.frames {
-        memory.append(&mut frame.memory);
+        memory.extend(std::mem::take(&mut frame.memory).into_iter().flatten());
         match compression {
             Some(compression) if BYTES_MIN <= frame.payload.len() => {
                 let (header, body) = compressed(compression, frame.header, frame.payload).await;
@@ -342,11 +352,11 @@ mod tests {
 
     fn message(id: u64, bytes: usize) -> Frame {
         let header = Header { verb: 1, ..Header::bare(Kind::Request, id, 0) };
-        Frame::new(header, vec![7; bytes].into(), Vec::new())
+        Frame::new(header, vec![7; bytes].into(), Pair::default())
     }
 
     fn chunk(id: u64, bytes: usize) -> Frame {
-        Frame::new(Header::bare(Kind::Chunk, id, 0), vec![8; bytes].into(), Vec::new())
+        Frame::new(Header::bare(Kind::Chunk, id, 0), vec![8; bytes].into(), Pair::default())
     }
 
     fn taken(outbox: &Outbox) -> Vec<(Kind, u64)> {

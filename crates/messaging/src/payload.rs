@@ -5,7 +5,7 @@
 
 use runtime::net::Part;
 use std::rc::Rc;
-use stdx::checksum::{crc32, crc32_append};
+use stdx::checksum::{crc32, crc32_of};
 
 /// The body of a message. Small ones are copied once, into what the kernel is handed; the body of
 /// one that is large is handed over as it is.
@@ -55,9 +55,17 @@ impl Payload {
         bytes
     }
 
+    /// How many bytes are in parts that are no longer than `max`.
+    pub(crate) fn copied_bytes(&self, max: usize) -> usize {
+        let body_bytes = self.body.as_ref().map_or(0, |body| body.len());
+        [self.head.len(), body_bytes].into_iter().filter(|bytes| *bytes <= max).sum()
+    }
+
     pub(crate) fn crc(&self) -> u32 {
-        let head = crc32(&self.head);
-        let crc = self.body.as_ref().map_or(head, |body| crc32_append(head, body));
+        let crc = match &self.body {
+            Some(body) => crc32_of(&[&self.head, body]),
+            None => crc32(&self.head),
+        };
         debug_assert!(crc == 0 || !self.is_empty(), "whole-payload: the checksum of nothing");
         crc
     }

@@ -11,6 +11,7 @@
 //!  - *told-then-over*: a stream leaves the table when both ends have told their end, and ours has
 //!    left.
 
+use crate::budget::Pair;
 use crate::error::Down;
 use crate::frame::{Code, Header, Kind};
 use crate::outbox::{CHUNK_BYTES_MAX, Frame, Outbox};
@@ -90,7 +91,7 @@ struct End {
     may_read: Notify,
     may_send: Notify,
     /// Its place in the window of the connection.
-    place: RefCell<Vec<Permit>>,
+    place: RefCell<Pair>,
     /// The memory of its window, and of a piece that is to leave.
     _memory: Option<Permit>,
 }
@@ -129,7 +130,7 @@ pub(crate) struct Begins {
     pub(crate) id: u64,
     /// Bytes that the other end takes at once.
     pub(crate) credit: usize,
-    pub(crate) place: Vec<Permit>,
+    pub(crate) place: Pair,
     /// None where it is refused.
     pub(crate) memory: Option<Permit>,
 }
@@ -290,7 +291,7 @@ impl Streams {
         debug_assert_ne!(half, Half::Open, "told-then-over: a last word that is none");
         end.ours.set(half);
         end.may_send.notify_all();
-        self.outbox.push_chunk(Frame::new(header, bytes.into(), Vec::new()));
+        self.outbox.push_chunk(Frame::new(header, bytes.into(), Pair::default()));
     }
 
     /// Gives up both ways.
@@ -312,7 +313,7 @@ impl Streams {
             Half::Open => self.last_word(end, Half::Reset, header, bytes),
             Half::Ended if end.theirs.get() == Half::Open => {
                 end.ours.set(Half::Reset);
-                self.outbox.push_chunk(Frame::new(header, bytes.into(), Vec::new()));
+                self.outbox.push_chunk(Frame::new(header, bytes.into(), Pair::default()));
             }
             Half::Ended | Half::Reset => {}
         }
@@ -392,7 +393,7 @@ impl Stream {
             let was_queued = self.end.queued.replace(true);
             debug_assert!(!was_queued, "one-piece: stream {} has two", self.end.id);
             let header = Header::bare(Kind::Chunk, self.end.id, 0);
-            self.streams.outbox.push_chunk(Frame::new(header, piece.into(), Vec::new()));
+            self.streams.outbox.push_chunk(Frame::new(header, piece.into(), Pair::default()));
             rest = after;
         }
         Ok(())

@@ -7,10 +7,9 @@ use crate::budget::Budget;
 use crate::names::{Class, HostId, Verb};
 use crate::payload::Payload;
 use crate::streams::Stream;
-use runtime::sync::Permit;
+use runtime::sync::{Notify, Permit};
 use runtime::time::Instant;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -28,8 +27,20 @@ pub struct Sender {
     pub class: Class,
 }
 
-/// Memory that an answer was promised before it is there.
-pub(crate) type Room = Rc<RefCell<Option<Permit>>>;
+/// What a request and its connection share while it is handled.
+#[derive(Default)]
+pub(crate) struct Handling {
+    /// That nobody waits for its answer any more.
+    pub(crate) stop: Notify,
+    /// Memory that its answer was promised before it is there.
+    pub(crate) room: Cell<Option<Permit>>,
+}
+
+impl fmt::Debug for Handling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handling").field("stop", &self.stop).finish_non_exhaustive()
+    }
+}
 
 /// What came: a request, a one-way message, or what a stream is about.
 #[derive(Debug)]
@@ -40,7 +51,7 @@ pub struct Request {
     pub deadline: Option<Instant>,
     pub(crate) payload: RefCell<Vec<u8>>,
     pub(crate) budget: Rc<Budget>,
-    pub(crate) room: Room,
+    pub(crate) handling: Rc<Handling>,
 }
 
 impl Request {
@@ -62,11 +73,11 @@ impl Request {
     /// do.
     pub async fn reply_room(&self, bytes: usize) {
         // What it had is given back first: nobody holds some and waits for more.
-        self.room.take();
-        debug_assert!(self.room.borrow().is_none(), "who waits for room holds none");
+        self.handling.room.take();
         let leaving = &self.budget.of(self.from.class).leaving;
         let promised = leaving.take(bytes).await.ok();
-        self.room.replace(promised);
+        let before = self.handling.room.replace(promised);
+        debug_assert!(before.is_none(), "who waits for room holds none");
     }
 }
 
@@ -100,7 +111,7 @@ impl fmt::Debug for Handler {
 /// The registry: each verb has one handler, of requests, of one-way messages, or of streams.
 #[derive(Debug, Default)]
 pub struct Verbs {
-    by_number: BTreeMap<u16, (Verb, Handler)>,
+    by_number: Vec<Option<(Verb, Handler)>>,
 }
 
 impl Verbs {
@@ -111,7 +122,11 @@ impl Verbs {
 
     fn add(&mut self, verb: Verb, handler: Handler) {
         assert!(0 < verb.number, "one-handler: verb 0 is none");
-        let before = self.by_number.insert(verb.number, (verb, handler));
+        let number = usize::from(verb.number);
+        if self.by_number.len() <= number {
+            self.by_number.resize(number + 1, None);
+        }
+        let before = self.by_number[number].replace((verb, handler));
         assert!(before.is_none(), "one-handler: two for verb {} {}", verb.number, verb.name);
     }
 
@@ -150,7 +165,7 @@ impl Verbs {
     }
 
     pub(crate) fn get(&self, number: u16) -> Option<&(Verb, Handler)> {
-        let known = self.by_number.get(&number);
+        let known = self.by_number.get(usize::from(number))?.as_ref();
         debug_assert!(
             known.is_none_or(|(verb, _)| verb.number == number),
             "one-handler: {known:?}"

@@ -15,7 +15,7 @@ use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::{TableEntry, TableKind};
 use messaging::{Payload, Request, Verbs};
 use model::{TableId, Token};
-use mutation::FrozenMutation;
+use mutation::{FrozenMutation, FrozenView};
 use mutation::page::{Page, Partitions, ReadCommand};
 use nodes::{Cause, refused};
 use runtime::group::{STREAMING, with_group};
@@ -112,7 +112,8 @@ async fn table(
     }
     stdx::probe!("a node is asked for a table that it does not know yet");
     // Whether that ended well or not, what counts is whether the table is there.
-    let caught_up = timeout(nodes::left(until), coordinator.cluster.catch_up()).await;
+    let catching_up = Box::pin(coordinator.cluster.catch_up());
+    let caught_up = timeout(nodes::left(until), catching_up).await;
     let unknown = || Refusal::new(RefusalKind::UnknownTable, format!("no table {id} here"));
     match caught_up {
         Ok(_) => known(coordinator, id).ok_or_else(unknown),
@@ -128,13 +129,22 @@ fn known(coordinator: &Coordinator, id: TableId) -> Option<Rc<TableEntry>> {
 
 /// A write of one partition or several, each of a table that is here, its rows in order.
 async fn write(request: &Request) -> Result<(), Refusal> {
-    let coordinator = coordinator()?;
-    let mutations = wire::decode_mutations(&request.take_payload()).map_err(damaged)?;
-    for mutation in &mutations {
-        check(&coordinator, mutation, until(request)).await?;
+    let (coordinator, payload) = (coordinator()?, request.take_payload());
+    let mut views = wire::views(&payload);
+    let first = views.next().expect("no bytes are a damaged mutation").map_err(damaged)?;
+    let (table, token) = check_view(&coordinator, &first, until(request)).await?;
+    let mutation = FrozenMutation(first.bytes().into());
+    let Some(second) = views.next() else {
+        let applied = coordinator.apply(table.tablets.shard_of(token), mutation).await;
+        return applied.map_err(|error| refused(Cause::Write(error)));
+    };
+    let mut mutations = vec![mutation];
+    for view in [second].into_iter().chain(views) {
+        let view = view.map_err(damaged)?;
+        check_view(&coordinator, &view, until(request)).await?;
+        mutations.push(FrozenMutation(view.bytes().into()));
     }
-    debug_assert!(!mutations.is_empty(), "checked-where-it-enters: a write of nothing");
-    let applied = coordinator.apply_here(mutations).await;
+    let applied = Box::pin(coordinator.apply_here(mutations)).await;
     applied.map_err(|error| refused(Cause::Write(error)))
 }
 
@@ -144,7 +154,15 @@ async fn check(
     until: Instant,
 ) -> Result<(Rc<TableEntry>, Token), Refusal> {
     let view = mutation.view().map_err(damaged)?;
-    debug_assert!(!mutation.0.is_empty(), "checked-where-it-enters: no bytes are a mutation");
+    check_view(coordinator, &view, until).await
+}
+
+async fn check_view(
+    coordinator: &Coordinator,
+    view: &FrozenView<'_>,
+    until: Instant,
+) -> Result<(Rc<TableEntry>, Token), Refusal> {
+    debug_assert!(!view.bytes().is_empty(), "checked-where-it-enters: no bytes are a mutation");
     let table = table(coordinator, view.table(), until).await?;
     view.check_order(&table.schema.order).map_err(damaged)?;
     Ok((table, Token::of(view.key())))

@@ -70,18 +70,26 @@ pub fn encode_mutations(mutations: &[FrozenMutation]) -> Vec<u8> {
 /// The mutations of a request, at least one; each is checked but for its order, which the schema
 /// of its table tells.
 pub fn decode_mutations(bytes: &[u8]) -> Result<Vec<FrozenMutation>, Damaged> {
-    let mut cursor = Cursor::new(bytes);
     let mut mutations = Vec::new();
-    loop {
-        let at = cursor.offset() as u64 + 4;
-        let one = cursor.u32_bytes("a mutation of a request")?;
-        FrozenView::parse(one).map_err(|damaged| damaged.from_base(at))?;
-        mutations.push(FrozenMutation(one.into()));
-        if cursor.is_empty() {
-            debug_assert!(!mutations.is_empty(), "one-form: a request of no mutation");
-            return Ok(mutations);
-        }
+    for view in views(bytes) {
+        mutations.push(FrozenMutation(view?.bytes().into()));
     }
+    debug_assert!(!mutations.is_empty(), "one-form: a request of no mutation");
+    Ok(mutations)
+}
+
+/// The same where they are; nothing follows the first that is damaged.
+pub fn views(bytes: &[u8]) -> impl Iterator<Item = Result<FrozenView<'_>, Damaged>> {
+    let mut cursor = Some(Cursor::new(bytes));
+    std::iter::from_fn(move || {
+        let mut rest = cursor.take()?;
+        let at = rest.offset() as u64 + 4;
+        let view = rest.u32_bytes("a mutation of a request").and_then(|one| {
+            FrozenView::parse(one).map_err(|damaged| damaged.from_base(at))
+        });
+        cursor = Some(rest).filter(|rest| view.is_ok() && !rest.is_empty());
+        Some(view)
+    })
 }
 
 /// An increment for its leader, with the level of its write.

@@ -5,8 +5,8 @@
 //!    and its memory.
 
 use super::{Connection, Side};
-use crate::budget::by_deadline;
-use crate::calls::{Asked, Reply};
+use crate::budget::{Pair, by_deadline};
+use crate::calls::{Asked, Caller, Reply};
 use crate::config::Planted;
 use crate::counters::{During, Gauge};
 use crate::error::{CallError, Down, NotSent};
@@ -16,13 +16,12 @@ use crate::outbox::Frame;
 use crate::payload::Payload;
 use crate::streams::{Begins, Stream, memory_bytes};
 use runtime::sync::{AcquireError, Permit};
-use runtime::task::{Either, race};
-use runtime::time::{Instant, sleep_until};
+use runtime::time::Instant;
 use std::rc::Rc;
 
 /// What something that is asked holds.
 struct Admitted {
-    place: Vec<Permit>,
+    place: Pair,
     memory: Permit,
     gauge: During,
 }
@@ -38,15 +37,43 @@ impl Connection {
         let Admitted { place, memory, gauge } = self.admit(verb, &payload, deadline).await?;
         let asked = Asked { id: self.next_id(), place, gauge, bytes: payload.len() as u64 };
         let id = asked.id;
-        let mut answer = self.calls.begin(asked);
+        let answer = self.calls.begin(asked, deadline);
+        self.push_request(id, verb, payload, deadline, memory);
+        answer.await
+    }
+
+    /// The same without a future, if there is room now; if not, the payload comes back.
+    pub(crate) fn call_at_once(
+        &self,
+        verb: Verb,
+        payload: Payload,
+        deadline: Instant,
+        caller: &Rc<dyn Caller>,
+        number: usize,
+    ) -> Result<(), Payload> {
+        let Some(Admitted { place, memory, gauge }) = self.admit_at_once(verb, payload.len())
+        else {
+            return Err(payload);
+        };
+        let asked = Asked { id: self.next_id(), place, gauge, bytes: payload.len() as u64 };
+        let id = asked.id;
+        self.calls.begin_for(asked, deadline, (caller.clone(), number));
+        self.push_request(id, verb, payload, deadline, memory);
+        Ok(())
+    }
+
+    fn push_request(
+        &self,
+        id: u64,
+        verb: Verb,
+        payload: Payload,
+        deadline: Instant,
+        memory: Permit,
+    ) {
+        debug_assert_eq!(id, self.last_id.get(), "opened-first: another one goes before {id}");
         let header = Header { verb: verb.number, ..Header::bare(Kind::Request, id, 1) };
-        let frame = Frame::new(header, payload, vec![memory]);
+        let frame = Frame::new(header, payload, [Some(memory), None]);
         self.outbox.push_message(Frame { deadline: Some(deadline), ..frame });
-        let answered = race(&mut answer, sleep_until(deadline)).await;
-        match answered {
-            Either::Left(outcome) => outcome,
-            Either::Right(()) => Err(answer.give_up()),
-        }
     }
 
     /// Sends a message that has no answer, once there is room for it.
@@ -60,7 +87,7 @@ impl Connection {
         let asked = Asked { id: self.next_id(), place, gauge, bytes: payload.len() as u64 };
         let header = Header { verb: verb.number, ..Header::bare(Kind::OneWay, asked.id, 0) };
         self.calls.begin_one_way(asked);
-        self.outbox.push_message(Frame::new(header, payload, vec![memory]));
+        self.outbox.push_message(Frame::new(header, payload, [Some(memory), None]));
         Ok(())
     }
 
@@ -85,7 +112,7 @@ impl Connection {
         let credit = self.facts.stream_window_bytes;
         let stream = self.streams.begin(Begins { id, credit, place, memory: Some(ours) });
         let header = Header { verb: verb.number, ..Header::bare(Kind::Open, id, 0) };
-        self.outbox.push_message(Frame::new(header, payload, vec![memory]));
+        self.outbox.push_message(Frame::new(header, payload, [Some(memory), None]));
         Ok(stream)
     }
 
@@ -94,6 +121,20 @@ impl Connection {
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
         id
+    }
+
+    /// A place in the window, and memory, if nobody has to wait for them.
+    fn admit_at_once(&self, verb: Verb, bytes: usize) -> Option<Admitted> {
+        debug_assert_eq!(self.facts.side, Side::Dialer, "both-bounds: an acceptor asks");
+        if self.facts.message_bytes_max < bytes || self.services.is_planted(Planted::IgnoresWindow)
+        {
+            return None;
+        }
+        let place = self.places.try_acquire(1)?;
+        let place_bytes = self.place_bytes.try_acquire(bytes.min(self.place_bytes_max))?;
+        let memory = self.services.budget.of(self.facts.class).leaving.try_take(bytes)?;
+        let gauge = self.services.tally.of(verb, self.facts.class).during(Gauge::Queued);
+        Some(Admitted { place: [Some(place), Some(place_bytes)], memory, gauge })
     }
 
     /// Waits for a place in the window, and for memory.
@@ -110,15 +151,16 @@ impl Connection {
         }
         let tally = self.services.tally.of(verb, self.facts.class);
         let gauge = tally.during(Gauge::Queued);
-        let mut place = Vec::new();
+        let mut place = Pair::default();
         if !self.services.is_planted(Planted::IgnoresWindow) {
             let units = bytes.min(self.place_bytes_max);
-            for (units, of) in [(1, &self.places), (units, &self.place_bytes)] {
+            let wanted = [(1, &self.places), (units, &self.place_bytes)];
+            for (place, (units, of)) in place.iter_mut().zip(wanted) {
                 let taken = match of.try_acquire(units) {
                     Some(taken) => taken,
                     None => self.admitted(by_deadline(Some(deadline), of.acquire(units)).await)?,
                 };
-                place.push(taken);
+                *place = Some(taken);
             }
         }
         let leaving = &self.services.budget.of(self.facts.class).leaving;

@@ -22,7 +22,7 @@ use crate::error::{Down, Refusal, Refused};
 use crate::frame::{Header, Kind};
 use crate::hello::Compression;
 use crate::intake::Pulse;
-use crate::names::{Class, HostId, Verb};
+use crate::names::{Class, HostId};
 use crate::outbox::{Outbox, pack};
 use crate::services::Services;
 use crate::streams::Streams;
@@ -169,6 +169,11 @@ impl Connection {
         self.ends.notify_one();
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
     /// Whether it has ended, and why.
     pub(crate) fn ended(&self) -> Option<Down> {
         self.ended.borrow().clone()
@@ -196,6 +201,10 @@ impl Connection {
 
     /// Runs it to its end: why it has ended.
     pub(crate) async fn run(self: &Rc<Self>) -> Down {
+        if self.facts.side == Side::Dialer {
+            let calls = self.calls.clone();
+            self.handlers.spawn(async move { calls.keep_time().await });
+        }
         let mut writing = std::pin::pin!(self.write_all());
         let mut serving = std::pin::pin!(self.serve());
         let (ended, writes) = match race(writing.as_mut(), serving.as_mut()).await {
@@ -313,12 +322,6 @@ impl Connection {
                 return Down::RefusedByUs(Refused::new(Refusal::Silent, text));
             }
         }
-    }
-
-    /// A verb and its name, known or not.
-    fn verb(&self, number: u16) -> Verb {
-        let known = self.services.verbs.get(number);
-        known.map_or(Verb { number, name: "unknown" }, |(verb, _)| *verb)
     }
 }
 

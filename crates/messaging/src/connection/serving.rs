@@ -5,34 +5,28 @@
 //!    back before its answer is on its way.
 
 use super::{Connection, Side};
-use crate::budget::by_deadline;
-use crate::counters::Gauge;
+use crate::budget::{Pair, by_deadline};
+use crate::counters::{During, Gauge, VerbTally};
 use crate::frame::{Code, Header, Kind};
 use crate::names::Verb;
 use crate::outbox::Frame;
 use crate::payload::Payload;
 use crate::streams::{Begins, Stream, memory_bytes};
-use crate::verbs::{Handler, Request, Room, Sender};
-use runtime::sync::{Notify, Permit};
+use crate::verbs::{Handler, Handling, Local, Reply, Request, Sender};
+use runtime::sync::Permit;
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
-use stdx::Damaged;
+use stdx::{Damaged, HashMap};
 
-/// The handlers that run, each with what tells it to end.
+/// The handlers that wait, each with what tells it to end.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    table: RefCell<BTreeMap<u64, Rc<Stop>>>,
-}
-
-/// Tells a handler to end.
-#[derive(Debug, Default)]
-struct Stop {
-    told: Notify,
+    table: RefCell<HashMap<u64, Rc<Handling>>>,
 }
 
 impl Running {
@@ -40,11 +34,9 @@ impl Running {
         self.table.borrow().len()
     }
 
-    fn begin(&self, id: u64) -> Rc<Stop> {
-        let stop = Rc::new(Stop::default());
-        let before = self.table.borrow_mut().insert(id, stop.clone());
+    fn begin(&self, id: u64, handling: Rc<Handling>) {
+        let before = self.table.borrow_mut().insert(id, handling);
         assert!(before.is_none(), "one-answer: two handlers of id {id}");
-        stop
     }
 
     fn end(&self, id: u64) {
@@ -54,16 +46,19 @@ impl Running {
 
     /// Nobody waits for the answer any more, if it is not on its way already.
     pub(super) fn cancel(&self, id: u64) {
-        if let Some(stop) = self.table.borrow().get(&id) {
-            stop.told.notify_one();
+        if let Some(handling) = self.table.borrow().get(&id) {
+            handling.stop.notify_one();
         }
     }
 }
 
+/// What a handler has come to.
+type Done = Result<Payload, (Code, Payload)>;
+
 /// What holds the memory and the place of something that was asked.
 struct Held {
     memory: Permit,
-    place: Vec<Permit>,
+    place: Pair,
 }
 
 impl Connection {
@@ -78,14 +73,13 @@ impl Connection {
         debug_assert_eq!(self.facts.side, Side::Acceptor, "only the acceptor answers");
         self.last_id.set(header.id);
         let place = self.place_of(body.len())?;
-        let known = self.services.verbs.get(header.verb).cloned();
-        let verb = self.verb(header.verb);
+        let known = self.services.verbs.get(header.verb);
         let held = Held { memory, place };
         if self.services.stops.get() {
             self.refuse(header, Code::Stopping, held);
             return Ok(());
         }
-        let Some((_, handler)) = known else {
+        let Some((verb, handler)) = known else {
             self.services.complaints.warn(
                 &self.who(),
                 "verb",
@@ -94,11 +88,13 @@ impl Connection {
             self.refuse(header, Code::UnknownVerb, held);
             return Ok(());
         };
-        let request = self.request(header, verb, body);
+        let (verb, tally) = (*verb, self.services.tally.of(*verb, self.facts.class));
+        let request = self.request(header, verb, body, &tally);
         match (header.kind, handler) {
             (Kind::Request, Handler::Request(handler)) => {
-                let (room, deadline) = (request.room.clone(), request.deadline);
-                self.handle(header.id, (verb, deadline, room), handler(request), held);
+                let (handling, deadline) = (request.handling.clone(), request.deadline);
+                let gauge = tally.during(Gauge::Handling);
+                self.handle((header.id, deadline), (handling, gauge), handler(request), held);
             }
             (Kind::OneWay, Handler::OneWay(handler)) => {
                 self.handle_one_way(header.id, verb, handler(request), held);
@@ -127,17 +123,22 @@ impl Connection {
     }
 
     /// *both-bounds*: what comes is within the window.
-    fn place_of(&self, bytes: usize) -> Result<Vec<Permit>, Damaged> {
+    fn place_of(&self, bytes: usize) -> Result<Pair, Damaged> {
         let place = self.places.try_acquire(1);
         let place_bytes = self.place_bytes.try_acquire(bytes);
         match (place, place_bytes) {
-            (Some(place), Some(bytes)) => Ok(vec![place, bytes]),
+            (Some(place), Some(bytes)) => Ok([Some(place), Some(bytes)]),
             _ => Err(Damaged::new("more is asked than the window allows", 0)),
         }
     }
 
-    fn request(&self, header: &Header, verb: Verb, body: Vec<u8>) -> Request {
-        let tally = self.services.tally.of(verb, self.facts.class);
+    fn request(
+        &self,
+        header: &Header,
+        verb: Verb,
+        body: Vec<u8>,
+        tally: &Rc<VerbTally>,
+    ) -> Request {
         tally.count(|it| {
             it.received += 1;
             it.received_bytes += body.len() as u64;
@@ -157,7 +158,7 @@ impl Connection {
             deadline: is_timed.then(|| Instant::now() + left),
             payload: RefCell::new(body),
             budget: self.services.budget.clone(),
-            room: Room::default(),
+            handling: Rc::default(),
         }
     }
 
@@ -176,67 +177,87 @@ impl Connection {
             _ => {
                 drop(held);
                 let header = Header::bare(Kind::Error, id, code as u32);
-                self.outbox.push_message(Frame::new(header, Payload::empty(), Vec::new()));
+                self.outbox.push_message(Frame::new(header, Payload::empty(), Pair::default()));
             }
         }
     }
 
+    /// Handles a request. One that need not wait is answered before this returns, and is never in
+    /// the table of those that run.
     fn handle(
         self: &Rc<Self>,
-        id: u64,
-        (verb, deadline, room): (Verb, Option<Instant>, Room),
-        handling: impl Future<Output = Result<Payload, Payload>> + 'static,
+        (id, deadline): (u64, Option<Instant>),
+        (handling, gauge): (Rc<Handling>, During),
+        mut handler: Local<Reply>,
         held: Held,
     ) {
-        let (connection, stop) = (self.clone(), self.running.begin(id));
-        let gauge = self.services.tally.of(verb, self.facts.class).during(Gauge::Handling);
+        let connection = self.clone();
         self.handlers.run(async move {
-            let _gauge = gauge;
-            let late = async {
-                match deadline {
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => std::future::pending().await,
+            let done = match at_once(&mut handler).await {
+                Some(Ok(payload)) => Ok(payload),
+                Some(Err(payload)) => Err((Code::Failed, payload)),
+                None => {
+                    connection.running.begin(id, handling.clone());
+                    // Boxed: what need not wait is not to pay for the room that waiting takes.
+                    let done = Box::pin(handled(handler, &handling, deadline)).await;
+                    connection.running.end(id);
+                    done
                 }
-            };
-            let done = match race(handling, race(stop.told.notified(), late)).await {
-                Either::Left(Ok(payload)) => Ok(payload),
-                Either::Left(Err(payload)) => Err((Code::Failed, payload)),
-                Either::Right(Either::Left(())) => Err((Code::Cancelled, Payload::empty())),
-                Either::Right(Either::Right(())) => Err((Code::TooLate, Payload::empty())),
             };
             let Held { memory, place } = held;
             drop(memory);
-            let answer = connection.fitted(done, room, deadline).await;
-            connection.running.end(id);
-            drop(place);
-            let (header, payload, memory) = match answer {
-                (Ok(payload), memory) => (Header::bare(Kind::Reply, id, 0), payload, memory),
-                (Err((code, payload)), memory) => {
-                    (Header::bare(Kind::Error, id, code as u32), payload, memory)
+            let (answer, memory) = match connection.fits_at_once(&done, &handling) {
+                Some(memory) => (done, memory),
+                None => {
+                    // It may be cancelled no more, and still counts as running.
+                    connection.running.begin(id, handling.clone());
+                    let fitted = Box::pin(connection.fitted(done, &handling, deadline)).await;
+                    connection.running.end(id);
+                    fitted
                 }
+            };
+            drop((place, gauge));
+            let (header, payload) = match answer {
+                Ok(payload) => (Header::bare(Kind::Reply, id, 0), payload),
+                Err((code, payload)) => (Header::bare(Kind::Error, id, code as u32), payload),
             };
             connection.outbox.push_message(Frame::new(header, payload, memory));
         });
     }
 
+    /// The memory of an answer that the other end takes, where nobody has to wait for it.
+    fn fits_at_once(&self, done: &Done, handling: &Handling) -> Option<Pair> {
+        let (Ok(payload) | Err((_, payload))) = done;
+        let bytes = payload.len();
+        if bytes == 0 {
+            return Some(Pair::default());
+        }
+        if self.facts.message_bytes_max < bytes {
+            return None;
+        }
+        let share = self.leaving.try_acquire(bytes.min(self.leaving_max))?;
+        let memory = match handling.room.take().filter(|promised| bytes <= promised.units()) {
+            Some(promised) => promised,
+            None => self.services.budget.of(self.facts.class).leaving.try_take(bytes)?,
+        };
+        debug_assert!(share.units() <= self.leaving_max, "share-of-a-peer: {share:?}");
+        Some([Some(memory), Some(share)])
+    }
+
     /// An answer that the other end takes, and the memory that it holds until it has left.
     async fn fitted(
         &self,
-        done: Result<Payload, (Code, Payload)>,
-        room: Room,
+        done: Done,
+        handling: &Handling,
         deadline: Option<Instant>,
-    ) -> (Result<Payload, (Code, Payload)>, Vec<Permit>) {
-        let bytes = match &done {
-            Ok(payload) | Err((_, payload)) => payload.len(),
-        };
+    ) -> (Done, Pair) {
+        let (Ok(payload) | Err((_, payload))) = &done;
+        let bytes = payload.len();
         if self.facts.message_bytes_max < bytes {
-            return (Err((Code::TooLarge, Payload::empty())), Vec::new());
-        }
-        if bytes == 0 {
-            return (done, Vec::new());
+            return (Err((Code::TooLarge, Payload::empty())), Pair::default());
         }
         let leaving = &self.services.budget.of(self.facts.class).leaving;
-        let promised = room.take().filter(|promised| bytes <= promised.units());
+        let promised = handling.room.take().filter(|promised| bytes <= promised.units());
         let memory = match promised.or_else(|| leaving.try_take(bytes)) {
             Some(memory) => Ok(Some(memory)),
             None => {
@@ -249,9 +270,9 @@ impl Connection {
         match (memory, by_deadline(deadline, share).await) {
             (Ok(Some(memory)), Ok(Some(share))) => {
                 debug_assert!(share.units() <= self.leaving_max, "share-of-a-peer: {share:?}");
-                (done, vec![memory, share])
+                (done, [Some(memory), Some(share)])
             }
-            _ => (Err((Code::TooLate, Payload::empty())), Vec::new()),
+            _ => (Err((Code::TooLate, Payload::empty())), Pair::default()),
         }
     }
 
@@ -278,11 +299,12 @@ impl Connection {
         stream: Rc<Stream>,
         handling: impl Future<Output = Result<(), Vec<u8>>> + 'static,
     ) {
-        let (connection, stop) = (self.clone(), self.running.begin(id));
+        let (connection, stop) = (self.clone(), Rc::<Handling>::default());
+        self.running.begin(id, stop.clone());
         let gauge = self.services.tally.of(verb, self.facts.class).during(Gauge::Handling);
         self.handlers.run(async move {
             let _gauge = gauge;
-            let done = race(handling, stop.told.notified()).await;
+            let done = race(handling, stop.stop.notified()).await;
             connection.running.end(id);
             match done {
                 Either::Left(Ok(())) => stream.finish(),
@@ -290,5 +312,30 @@ impl Connection {
                 Either::Right(()) => {}
             }
         });
+    }
+}
+
+/// What a handler answers without waiting.
+async fn at_once(handler: &mut Local<Reply>) -> Option<Reply> {
+    std::future::poll_fn(|cx| match handler.as_mut().poll(cx) {
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// What a handler answers that waits, or why nobody waits for it any more.
+async fn handled(handler: Local<Reply>, handling: &Handling, deadline: Option<Instant>) -> Done {
+    let late = async {
+        match deadline {
+            Some(deadline) => sleep_until(deadline).await,
+            None => std::future::pending().await,
+        }
+    };
+    match race(handler, race(handling.stop.notified(), late)).await {
+        Either::Left(Ok(payload)) => Ok(payload),
+        Either::Left(Err(payload)) => Err((Code::Failed, payload)),
+        Either::Right(Either::Left(())) => Err((Code::Cancelled, Payload::empty())),
+        Either::Right(Either::Right(())) => Err((Code::TooLate, Payload::empty())),
     }
 }

@@ -4,11 +4,14 @@ use crate::config::Planted;
 use crate::error::{Down, Lost, NotSent};
 use crate::policy::{Dialing, Plain};
 use crate::streams::StreamError;
-use crate::{CallError, Class, Compression, Config, HostId, Messaging, Payload, PeerState, Policy};
+use crate::{
+    CallError, Caller, Class, Compression, Config, HostId, Messaging, Payload, PeerState, Policy,
+};
 use crate::{Refusal, Request, Stream, Target, ToShard, Verb, Verbs};
 use runtime::sim::{NodeId, Options, World};
-use runtime::task::{Scope, race};
-use runtime::time::sleep;
+use runtime::sync::Notify;
+use runtime::task::{Either, Scope, race};
+use runtime::time::{Instant, sleep};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -510,7 +513,14 @@ async fn call(model: &Rc<Model>, messaging: &Messaging, target: Target, prng: &m
     let (wants, more) = (large(prng), large(prng) as usize);
     let delay = if prng.one_in(3) { prng.below(30_000) as u32 } else { 0 };
     let time = Duration::from_micros(prng.between(5_000, 300_000));
-    let calling = messaging.call(target, ECHO, question(number, wants, delay, more), time);
+    let payload = question(number, wants, delay, more);
+    let is_for_caller = prng.one_in(2);
+    let calling = async {
+        match is_for_caller {
+            true => told(model, target, payload, time).await,
+            false => messaging.call(target, ECHO, payload, time).await,
+        }
+    };
     if prng.one_in(8) {
         // Dropped, most likely before its end; then nothing is known of it.
         let _ = race(calling, sleep(Duration::from_micros(prng.below(20_000)))).await;
@@ -536,6 +546,52 @@ async fn call(model: &Rc<Model>, messaging: &Messaging, target: Target, prng: &m
         }
     };
     model.ended(number, outcome);
+}
+
+/// A caller that waits to be told.
+#[derive(Default)]
+struct Waiting {
+    outcome: Cell<Option<Result<Vec<u8>, CallError>>>,
+    times: Cell<u32>,
+    told: Notify,
+}
+
+impl Caller for Waiting {
+    fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>) {
+        assert_eq!(number, 7, "told of another request");
+        self.times.set(self.times.get() + 1);
+        self.outcome.set(Some(outcome));
+        self.told.notify_one();
+    }
+}
+
+/// The same call without a future of its own: told once, and not long after its time.
+async fn told(
+    model: &Rc<Model>,
+    target: Target,
+    payload: Payload,
+    time: Duration,
+) -> Result<Vec<u8>, CallError> {
+    let waiting = Rc::<Waiting>::default();
+    let Some(messaging) = Messaging::current() else {
+        return Err(CallError::NeverSent(NotSent::Down(Down::Stopping)));
+    };
+    let deadline = Instant::now() + time;
+    messaging.call_for(waiting.clone(), 7, target, (ECHO, payload), deadline);
+    drop(messaging);
+    // The second sleep is for a shard that was away when the time was over.
+    let late = async {
+        sleep(time).await;
+        sleep(Duration::from_millis(50)).await;
+    };
+    if let Either::Right(()) = race(waiting.told.notified(), late).await {
+        model.wrong(format!("soonest-is-a-bound: not told after {time:?}"));
+        waiting.told.notified().await;
+    }
+    if waiting.times.get() != 1 {
+        model.wrong(format!("one-answer: told {} times", waiting.times.get()));
+    }
+    waiting.outcome.take().expect("it was told")
 }
 
 async fn note(model: &Rc<Model>, messaging: &Messaging, target: Target, prng: &mut Prng) {

@@ -70,21 +70,33 @@ impl Coordinator {
         Ok(stretch.then(next))
     }
 
+    /// Applies a mutation.
+    pub(crate) async fn apply_one_here(
+        &self,
+        mutation: FrozenMutation,
+    ) -> Result<(), storage::WriteError> {
+        let shard = self.shard_of(&mutation)?;
+        self.apply(shard, mutation).await
+    }
+
+    /// The shard that has the partition of a mutation.
+    fn shard_of(&self, mutation: &FrozenMutation) -> Result<u16, storage::WriteError> {
+        let view = FrozenView::trusted(&mutation.0).map_err(storage::WriteError::Damaged)?;
+        let id = view.table();
+        let schema = self.cluster.schema();
+        let table = schema.table_by_id(id).ok_or(storage::WriteError::UnknownTable(id))?;
+        debug_assert!(table.schema.id == id, "owner-only: the table of another id");
+        Ok(table.tablets.shard_of(Token::of(view.key())))
+    }
+
     /// Applies mutations that came together: those of one shard as one.
     pub(crate) async fn apply_here(
         &self,
         mutations: Vec<FrozenMutation>,
     ) -> Result<(), storage::WriteError> {
-        let schema = self.cluster.schema();
-        let shard_of = |mutation: &FrozenMutation| {
-            let view = FrozenView::trusted(&mutation.0).map_err(storage::WriteError::Damaged)?;
-            let id = view.table();
-            let table = schema.table_by_id(id).ok_or(storage::WriteError::UnknownTable(id))?;
-            Ok((table.clone(), table.tablets.shard_of(Token::of(view.key()))))
-        };
         let mut groups = batch::Groups::new();
         for mutation in mutations {
-            let (_, shard) = shard_of(&mutation)?;
+            let shard = self.shard_of(&mutation)?;
             groups.entry(shard).or_default().push(mutation);
         }
         debug_assert!(

@@ -4,14 +4,14 @@
 //!  - *checked-where-it-enters*: what another node answers is checked against what it was asked
 //!    before anything looks at it.
 
-use super::{Coordinator, target};
+use super::{Coordinator, host, target};
 use crate::digest::Digest;
 use crate::paxos::{Ballot, Place};
 use crate::placement::Replica;
 use crate::stretch::Stretch;
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::TableEntry;
-use messaging::{CallError, Lost, Messaging, NotSent, Payload, Target, Verb};
+use messaging::{CallError, HostId, Lost, Messaging, NotSent, Payload, Target, Verb};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand, RowShape};
 use runtime::time::{Instant, timeout};
@@ -111,25 +111,50 @@ impl Coordinator {
         time: Duration,
     ) -> Result<(), Refusal> {
         if replica.is_here {
-            let applied = match mutations {
-                Told::Learned { place, ballot, bytes } => {
-                    let mutation = FrozenMutation(bytes.as_slice().into());
-                    timeout(time, self.learn_here(place.clone(), *ballot, mutation)).await
-                }
-                told => timeout(time, self.apply_here(told.here())).await,
-            };
-            return match applied {
-                Ok(applied) => applied.map_err(|error| unwritten(&error)),
-                Err(_) => Err(Refusal::new(RefusalKind::TimedOut, "no answer in time")),
-            };
+            return self.tell_here(mutations, time).await;
         }
+        let Some(messaging) = Messaging::current() else { return Err(speechless()) };
         let (verb, payload) = mutations.payload();
-        let bytes = call(target(replica), verb, payload, time).await?;
-        match bytes.is_empty() {
-            true => Ok(()),
-            false => Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0))),
+        acknowledged(replica, messaging.call(target(replica), verb, payload, time).await)
+    }
+
+    /// The same of this node.
+    pub(super) async fn tell_here(&self, told: &Told, time: Duration) -> Result<(), Refusal> {
+        let applied = match told {
+            Told::One(bytes) => {
+                timeout(time, self.apply_one_here(FrozenMutation(bytes.as_slice().into()))).await
+            }
+            Told::Many(mutations, _) => {
+                timeout(time, Box::pin(self.apply_here(mutations.clone()))).await
+            }
+            Told::Learned { place, ballot, bytes } => {
+                let mutation = FrozenMutation(bytes.as_slice().into());
+                let learned = self.learn_here(place.clone(), *ballot, mutation);
+                timeout(time, Box::pin(learned)).await
+            }
+        };
+        match applied {
+            Ok(applied) => applied.map_err(|error| unwritten(&error)),
+            Err(_) => Err(Refusal::new(RefusalKind::TimedOut, "no answer in time")),
         }
     }
+}
+
+/// What a replica has answered that was told something.
+pub(super) fn acknowledged(
+    replica: &Replica,
+    outcome: Result<Vec<u8>, CallError>,
+) -> Result<(), Refusal> {
+    match outcome {
+        Ok(bytes) if bytes.is_empty() => Ok(()),
+        Ok(_) => Err(damaged_answer(replica, Damaged::new("an acknowledgement with bytes", 0))),
+        Err(error) => Err(refusal(host(replica.host_id), error)),
+    }
+}
+
+/// Why nobody is asked.
+pub(super) fn speechless() -> Refusal {
+    Refusal::new(RefusalKind::Failed, "this node does not speak to others")
 }
 
 /// Mutations on their way to several replicas.
@@ -183,7 +208,7 @@ impl Told {
         self.size_bytes() + if matches!(self, Told::Many(..)) { 0 } else { 4 }
     }
 
-    fn payload(&self) -> (Verb, Payload) {
+    pub(super) fn payload(&self) -> (Verb, Payload) {
         match self {
             Told::One(bytes) => {
                 (verb::MUTATION, Payload::with_shared(wire::single_head(bytes), bytes.clone()))
@@ -195,16 +220,6 @@ impl Told {
                 let head = ballot.to_bytes().to_vec();
                 (verb::PAXOS_LEARN, Payload::with_shared(head, bytes.clone()))
             }
-        }
-    }
-
-    fn here(&self) -> Vec<FrozenMutation> {
-        debug_assert!(0 < self.size_bytes(), "acknowledged-at-level: a write of nothing");
-        match self {
-            Told::One(bytes) | Told::Learned { bytes, .. } => {
-                vec![FrozenMutation(bytes.as_slice().into())]
-            }
-            Told::Many(mutations, _) => mutations.clone(),
         }
     }
 }
@@ -223,26 +238,27 @@ pub(super) async fn call(
     time: Duration,
 ) -> Result<Vec<u8>, Refusal> {
     debug_assert!(!payload.is_empty(), "a request for nothing: {}", verb.name);
-    let Some(messaging) = Messaging::current() else {
-        return Err(Refusal::new(RefusalKind::Failed, "this node does not speak to others"));
-    };
-    match messaging.call(target, verb, payload, time).await {
-        Ok(bytes) => Ok(bytes),
-        Err(CallError::Failed(words)) => Err(Refusal::decode(&words).unwrap_or_else(|damaged| {
-            let text = format!("node {}: {damaged}", target.host);
-            Refusal::new(RefusalKind::Failed, text)
-        })),
-        Err(error) => {
-            let kind = match &error {
-                CallError::OutcomeUnknown(Lost::TooLate)
-                | CallError::NeverSent(NotSent::TooLate) => RefusalKind::TimedOut,
-                CallError::NeverSent(NotSent::Crowded) => RefusalKind::Overloaded,
-                error if error.is_nothing_done() => RefusalKind::Unreached,
-                _ => RefusalKind::Failed,
-            };
-            Err(Refusal::new(kind, format!("node {}: {error}", target.host)))
+    let Some(messaging) = Messaging::current() else { return Err(speechless()) };
+    let answered = messaging.call(target, verb, payload, time).await;
+    answered.map_err(|error| refusal(target.host, error))
+}
+
+/// What became of a call to a node, for whoever asked.
+fn refusal(host: HostId, error: CallError) -> Refusal {
+    let kind = match &error {
+        CallError::Failed(words) => {
+            return Refusal::decode(words).unwrap_or_else(|damaged| {
+                Refusal::new(RefusalKind::Failed, format!("node {host}: {damaged}"))
+            });
         }
-    }
+        CallError::OutcomeUnknown(Lost::TooLate) | CallError::NeverSent(NotSent::TooLate) => {
+            RefusalKind::TimedOut
+        }
+        CallError::NeverSent(NotSent::Crowded) => RefusalKind::Overloaded,
+        error if error.is_nothing_done() => RefusalKind::Unreached,
+        _ => RefusalKind::Failed,
+    };
+    Refusal::new(kind, format!("node {host}: {error}"))
 }
 
 pub(super) fn damaged_answer(replica: &Replica, damaged: Damaged) -> Refusal {

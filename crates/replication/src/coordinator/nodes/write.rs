@@ -1,11 +1,12 @@
 //! A write to all replicas of a token.
 //!
-//! Each replica that is alive is told at once, by a task of its own, which ends with the time of
-//! the write. The answer is there when enough have acknowledged; the others go on in the
+//! Each replica that is alive is told at once: the others by messages of which the write itself is
+//! told how they end, in time, and this node within the same poll. So the usual write is one task,
+//! without a timer. The answer is there when enough have acknowledged; the others go on in the
 //! background, unless so much does already: then the write waits for all of them.
 
-use super::peers::Told;
-use super::{Coordinator, Planted, refuse_write};
+use super::peers::{Told, acknowledged, speechless};
+use super::{Coordinator, Planted, refuse_write, target};
 use crate::coordinator::own_coordinator;
 use crate::error::WriteError;
 use crate::hints::{Hints, Missed};
@@ -14,12 +15,14 @@ use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, Unavailable, plan_write};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
+use messaging::{CallError, Caller, Messaging};
 use mutation::FrozenMutation;
-use runtime::sync::Notify;
 use runtime::task::join_all;
-use runtime::time::{timeout, wall_micros};
+use runtime::time::{Instant, timeout, wall_micros};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Writes of one shard that go on after their answer, and their bytes.
@@ -103,9 +106,11 @@ impl Spread {
 
 /// A write under way.
 struct Pending {
+    replicas: Rc<[Replica]>,
+    candidates: Vec<Candidate>,
     tally: RefCell<Tally>,
-    /// Tells of each replica that has ended.
-    changed: Notify,
+    /// Who waits for replicas to end.
+    waits: Cell<Option<Waker>>,
     outstanding: Cell<usize>,
     told: Told,
     time: Duration,
@@ -117,10 +122,16 @@ struct Pending {
 }
 
 impl Pending {
+    /// Waits until it is so, or all have ended, which they do in time.
     async fn until(&self, condition: impl Fn(&Pending) -> bool) {
-        while !condition(self) {
-            self.changed.notified().await;
-        }
+        poll_fn(|cx| {
+            if condition(self) || self.outstanding.get() == 0 {
+                return Poll::Ready(());
+            }
+            self.waits.set(Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await;
     }
 
     fn is_decided(&self) -> bool {
@@ -129,7 +140,8 @@ impl Pending {
     }
 
     /// A replica has ended.
-    fn settle(&self, replica: &Replica, candidate: &Candidate, told: Result<(), Refusal>) {
+    fn settle(&self, number: usize, told: Result<(), Refusal>) {
+        let (replica, candidate) = (&self.replicas[number], &self.candidates[number]);
         match told {
             Ok(()) => self.tally.borrow_mut().acknowledge(candidate),
             // It may still come to have it; whoever waits for enough waits to the end.
@@ -149,7 +161,16 @@ impl Pending {
             self.goes_on.take();
             all_have_ended(self);
         }
-        self.changed.notify_all();
+        if let Some(waker) = self.waits.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Caller for Pending {
+    fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>) {
+        let told = acknowledged(&self.replicas[number], outcome);
+        self.settle(number, told);
     }
 }
 
@@ -230,8 +251,10 @@ impl Coordinator {
         };
         let pending = Rc::new(Pending {
             tally: RefCell::new(tally),
-            changed: Notify::new(),
+            waits: Cell::new(None),
             outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
+            replicas,
+            candidates,
             told,
             time: options.timeout,
             began,
@@ -239,20 +262,32 @@ impl Coordinator {
             first: RefCell::default(),
             goes_on: RefCell::default(),
         });
-        for (replica, candidate) in replicas.iter().zip(candidates) {
-            match candidate.is_alive {
-                false => note_missed(&pending, replica),
-                true if replica.is_here && is_here_done => {
-                    pending.settle(replica, &candidate, Ok(()));
-                }
-                true => {
-                    let pending = pending.clone();
-                    let telling = Telling { pending, replica: *replica, is_settled: false };
-                    drop(self.background.spawn(deliver(telling, candidate)));
+        self.tell_all(&pending, is_here_done);
+        self.wait_for(&pending, options).await
+    }
+
+    /// Tells all replicas that are alive: this node last, since that may take the longest here.
+    fn tell_all(&self, pending: &Rc<Pending>, is_here_done: bool) {
+        let messaging = Messaging::current();
+        let deadline = Instant::now() + pending.time;
+        let mut here = None;
+        for (number, replica) in pending.replicas.iter().enumerate() {
+            match &messaging {
+                _ if !pending.candidates[number].is_alive => note_missed(pending, replica),
+                _ if replica.is_here => here = Some(number),
+                None => pending.settle(number, Err(speechless())),
+                Some(messaging) => {
+                    let (target, message) = (target(replica), pending.told.payload());
+                    messaging.call_for(pending.clone(), number, target, message, deadline);
                 }
             }
         }
-        self.wait_for(&pending, options).await
+        let Some(number) = here else { return };
+        if is_here_done {
+            return pending.settle(number, Ok(()));
+        }
+        let telling = Telling { pending: pending.clone(), number, is_settled: false };
+        self.background.run(deliver(telling));
     }
 
     /// No replica is alive: at ANY it is enough that one of them has a hint that survives.
@@ -287,13 +322,13 @@ impl Coordinator {
         pending: &Rc<Pending>,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let decided = timeout(options.timeout, pending.until(Pending::is_decided)).await;
+        pending.until(Pending::is_decided).await;
         let WriteOptions { consistency, kind, .. } = *options;
         let tally = pending.tally.borrow().clone();
         let (received, required) = (tally.received(), tally.required());
         if !tally.is_met() {
             let Some(refusal) = pending.first.borrow().clone().filter(|_| tally.is_lost()) else {
-                debug_assert!(decided.is_err(), "acknowledged-at-level: ended before its time");
+                debug_assert!(pending.has_missed.get(), "acknowledged-at-level: all have it");
                 return Err(WriteError::Timeout { consistency, received, required, kind });
             };
             let (failures, reason) = (tally.failures(), refusal.text);
@@ -309,40 +344,37 @@ impl Coordinator {
         if 0 < pending.outstanding.get() {
             match self.nodes.background.enter(pending.told.size_bytes()) {
                 Some(goes_on) => drop(pending.goes_on.replace(Some(goes_on))),
-                None => {
-                    let all = pending.until(|pending| pending.outstanding.get() == 0);
-                    // Enough have it already.
-                    let _ = timeout(options.timeout, all).await;
-                }
+                // Enough have it already.
+                None => pending.until(|_| false).await,
             }
         }
         Ok(())
     }
 }
 
-/// A replica that is being told. One that is given up, since the node stops, has missed the write.
+/// This node, which is being told. If it is given up, since the node stops, it has missed the write.
 struct Telling {
     pending: Rc<Pending>,
-    replica: Replica,
+    number: usize,
     is_settled: bool,
 }
 
 impl Drop for Telling {
     fn drop(&mut self) {
         if !self.is_settled {
-            note_missed(&self.pending, &self.replica);
+            note_missed(&self.pending, &self.pending.replicas[self.number]);
         }
     }
 }
 
-/// Tells one replica.
-async fn deliver(mut telling: Telling, candidate: Candidate) {
-    let Telling { pending, replica, .. } = &telling;
+/// Tells this node.
+async fn deliver(mut telling: Telling) {
+    let Telling { pending, number, .. } = &telling;
     let told = match own_coordinator() {
-        Ok(coordinator) => coordinator.tell(replica, &pending.told, pending.time).await,
+        Ok(coordinator) => coordinator.tell_here(&pending.told, pending.time).await,
         Err(_) => Err(Refusal::new(RefusalKind::Failed, "the node stops")),
     };
-    pending.settle(replica, &candidate, told);
+    pending.settle(*number, told);
     telling.is_settled = true;
 }
 
