@@ -84,9 +84,9 @@ pub fn views(bytes: &[u8]) -> impl Iterator<Item = Result<FrozenView<'_>, Damage
     std::iter::from_fn(move || {
         let mut rest = cursor.take()?;
         let at = rest.offset() as u64 + 4;
-        let view = rest.u32_bytes("a mutation of a request").and_then(|one| {
-            FrozenView::parse(one).map_err(|damaged| damaged.from_base(at))
-        });
+        let view = rest
+            .u32_bytes("a mutation of a request")
+            .and_then(|one| FrozenView::parse(one).map_err(|damaged| damaged.from_base(at)));
         cursor = Some(rest).filter(|rest| view.is_ok() && !rest.is_empty());
         Some(view)
     })

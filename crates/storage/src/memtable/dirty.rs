@@ -8,7 +8,9 @@
 //!
 //! Invariants
 //!  - *in-turn*: writes that wait are let in one by one, in the order in which they came; none
-//!    that comes later passes them.
+//!    that comes later passes one that finds no room. (Once there is room those who come then do
+//!    pass the others, who are on their way: or a queue would last as long as writes come, each of
+//!    them woken once for nothing.)
 //!  - *bounded-wait*: each waits until its deadline and no longer.
 //!  - *accounted*: what comes in leaves, neither more nor less.
 //!  - *spools-in-time*: memory is written before it must be, and must be before it is full: the
@@ -134,6 +136,8 @@ pub(crate) struct Dirty {
     pressure: Rc<Notify>,
     /// Who holds it waits for memory or log space; the others wait for it (*in-turn*).
     turn: Semaphore,
+    /// Who holds it has found no room.
+    lacks: Cell<bool>,
     /// Tells the one who has the turn that bytes came free.
     drained: Notify,
     garbage: RefCell<VecDeque<(Remains, usize, usize)>>,
@@ -155,6 +159,7 @@ impl Dirty {
             level: Cell::default(),
             pressure,
             turn: Semaphore::new(1, usize::MAX),
+            lacks: Cell::new(false),
             drained: Notify::new(),
             garbage: RefCell::default(),
             littered: Notify::new(),
@@ -272,9 +277,18 @@ impl Dirty {
         }
     }
 
-    /// Whether a write may come in now, passing nobody.
+    /// Whether a write may come in now, passing nobody who has found no room.
     pub(crate) fn is_open(&self) -> bool {
-        self.turn.available() == 1 && self.level.get().allows(&self.entry.get())
+        debug_assert!(!self.lacks.get() || self.turn.available() == 0, "in-turn: nobody lacks it");
+        !self.lacks.get() && self.level.get().allows(&self.entry.get())
+    }
+
+    /// Nobody comes in until the guard goes: who has the turn has found no room.
+    pub(crate) fn lack(&self) -> Lacks<'_> {
+        assert!(self.turn.available() == 0, "in-turn: who has not the turn stops others");
+        let before = self.lacks.replace(true);
+        debug_assert!(!before, "in-turn: two have the turn");
+        Lacks { dirty: self }
     }
 
     /// Whether memory allows a write, whoever waits.
@@ -346,6 +360,17 @@ impl Drop for Blocked<'_> {
     }
 }
 
+/// See [`Dirty::lack`].
+pub(crate) struct Lacks<'d> {
+    dirty: &'d Dirty,
+}
+
+impl Drop for Lacks<'_> {
+    fn drop(&mut self) {
+        self.dirty.lacks.set(false);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,6 +402,29 @@ mod tests {
             let seen = (level.allows(&limits), level.wants_flush(&limits));
             assert_eq!(seen, (allows, wants_flush), "{level:?}");
         }
+    }
+
+    #[test]
+    fn a_queue_that_has_room_holds_up_nobody() {
+        runtime::sim::test(1, || async {
+            let dirty = Dirty::new(Limits::of(1000), Rc::default());
+            let soon = Instant::now() + Duration::from_secs(1);
+            assert!(dirty.is_open());
+            let first = dirty.take_turn(soon).await.expect("nobody else has it");
+            let lacks = dirty.lack();
+            assert!(!dirty.is_open(), "the first has found no room");
+            let mut second = std::pin::pin!(dirty.take_turn(soon));
+            let queues = runtime::task::race(second.as_mut(), std::future::ready(())).await;
+            assert!(matches!(queues, runtime::task::Either::Right(())));
+            drop(lacks);
+            assert!(dirty.is_open(), "there is room, and one is on its way");
+            drop(first);
+            let second = second.await.expect("it is its turn");
+            assert!(dirty.is_open());
+            let lacks = dirty.lack();
+            drop((lacks, second));
+            assert!(dirty.is_open(), "who gave up holds up nobody");
+        });
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl Shard {
             if let Some(path) = &*self.full_disk.borrow() {
                 return Err(WriteError::FullDisk(path.clone()));
             }
+            let _lacks = dirty.lack();
             if timeout(deadline - Instant::now(), dirty.room_made()).await.is_err() {
                 break;
             }
@@ -243,11 +244,12 @@ impl Shard {
                     Err(Refusal::Full(what)) => Wait::Log(what),
                 }
             };
-            let left = deadline - Instant::now();
+            let (left, lacks) = (deadline - Instant::now(), dirty.lack());
             let waited = match waits_for {
                 Wait::Memory => timeout(left, dirty.room_made()).await,
                 Wait::Log(_) => timeout(left, log.room_made()).await,
             };
+            drop(lacks);
             if waited.is_err() {
                 self.check_room(targets)?;
                 return overloaded(waits_for);
