@@ -13,7 +13,7 @@
 
 use crate::budget::Pair;
 use crate::config::Planted;
-use crate::counters::{During, Gauge};
+use crate::counters::{During, Gauge, VerbTally};
 use crate::error::{CallError, Down, Lost, NotSent};
 use crate::frame::{Header, Kind};
 use crate::outbox::Outbox;
@@ -68,6 +68,43 @@ struct Call {
     gauge: During,
     bytes: u64,
     _place: Pair,
+}
+
+/// A request of a [`Caller`] that is under way.
+pub struct Ticket {
+    calls: Rc<Calls>,
+    id: u64,
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ticket({})", self.id)
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(calls: Rc<Calls>, id: u64) -> Ticket {
+        Ticket { calls, id }
+    }
+
+    /// Its caller does not want to be told any more: what the other node does is cancelled. Where
+    /// it has ended nothing happens.
+    pub fn cancel(self) {
+        let taken = self.calls.table.borrow_mut().get_mut(&self.id).and_then(|call| {
+            debug_assert!(!call.is_one_way, "one-answer: {} has no answer", self.id);
+            match std::mem::replace(&mut call.waits, Waits::Nobody) {
+                Waits::Caller(caller, _) => {
+                    call.gauge.tally().count(|it| it.cancelled += 1);
+                    Some(caller)
+                }
+                _ => None,
+            }
+        });
+        if let Some(caller) = taken {
+            self.calls.leave(self.id);
+            drop(caller);
+        }
+    }
 }
 
 /// What is about to be asked.
@@ -226,21 +263,39 @@ impl Calls {
             }
         }
         self.soonest.set(soonest);
-        // In the order in which they were asked, in each run of a simulation.
-        late.sort_unstable();
-        for id in late {
-            let taken = self.table.borrow_mut().get_mut(&id).map(|call| {
-                let waits = std::mem::replace(&mut call.waits, Waits::Nobody);
-                (waits, call.gauge.shared_tally())
-            });
-            // One that is gone has ended by what another one was told.
-            let Some((waits, tally)) = taken else { continue };
+        for (waits, id, tally) in self.take_waits(late) {
             let error = self.leave(id);
             if let Waits::Caller(..) = waits {
                 tally.count(|it| it.timed_out += 1);
             }
             end(waits, Err(error));
         }
+    }
+
+    /// All callers are told that this shard stops.
+    pub(crate) fn end_callers(&self) {
+        let table = self.table.borrow();
+        let of_callers = table.iter().filter(|(_, call)| matches!(call.waits, Waits::Caller(..)));
+        let ids: Vec<u64> = of_callers.map(|(id, _)| *id).collect();
+        drop(table);
+        for (waits, id, tally) in self.take_waits(ids) {
+            self.leave(id);
+            tally.count(|it| it.cancelled += 1);
+            end(waits, Err(CallError::OutcomeUnknown(Lost::Broken(Down::Stopping))));
+        }
+    }
+
+    /// Who waits for these, who are not waited for any more, in the order in which they were asked,
+    /// whatever the table's: a simulation runs as it ran before.
+    fn take_waits(&self, mut ids: Vec<u64>) -> Vec<(Waits, u64, Rc<VerbTally>)> {
+        ids.sort_unstable();
+        let mut table = self.table.borrow_mut();
+        let take = |id: u64| {
+            let call = table.get_mut(&id)?;
+            let waits = std::mem::replace(&mut call.waits, Waits::Nobody);
+            Some((waits, id, call.gauge.shared_tally()))
+        };
+        ids.into_iter().filter_map(take).collect()
     }
 
     /// The connection has ended; `unsent`: what was still in its outbox, in order.

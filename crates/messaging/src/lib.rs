@@ -91,7 +91,7 @@ pub mod testing;
 mod tests;
 mod verbs;
 
-pub use calls::Caller;
+pub use calls::{Caller, Ticket};
 pub use config::Config;
 pub use counters::{Counters, VerbCounters};
 pub use error::{CallError, Down, Lost, NotSent, Refusal, Refused};

@@ -1,6 +1,6 @@
 //! The door: messages of a shard to other nodes, and from them.
 
-use crate::calls::Caller;
+use crate::calls::{Caller, Ticket};
 use crate::config::{Config, Planted};
 use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
@@ -301,7 +301,8 @@ impl Messaging {
     }
 
     /// Asks a node, as [`Messaging::call`] does, without a future: `caller` is told by `number` how
-    /// it ended, on this shard, perhaps before this returns. It cannot be cancelled.
+    /// it ended, on this shard, perhaps before this returns. The ticket is to cancel it; there is
+    /// none where it waits for a connection, or for room.
     pub fn call_for(
         self: &Rc<Self>,
         caller: Rc<dyn Caller>,
@@ -309,12 +310,12 @@ impl Messaging {
         target: Target,
         (verb, payload): (Verb, Payload),
         deadline: Instant,
-    ) {
+    ) -> Option<Ticket> {
         let payload = match self.links.connected(target) {
             None => payload,
             Some(connection) => {
                 match connection.call_at_once(verb, payload, deadline, &caller, number) {
-                    Ok(()) => return,
+                    Ok(ticket) => return Some(ticket),
                     Err(payload) => payload,
                 }
             }
@@ -327,6 +328,18 @@ impl Messaging {
             let outcome = messaging.call(target, verb, payload, time).await;
             told.end(outcome);
         });
+        None
+    }
+
+    /// All callers of this shard are told that it stops ([`Messaging::call_for`]): for who stops
+    /// before its messages do, and has something to do with what was not answered.
+    pub async fn end_callers(&self) {
+        for link in self.links.all() {
+            if let State::Up(connection) = link.state() {
+                connection.end_callers();
+            }
+        }
+        self.calling.cancel().await;
     }
 
     /// Sends a message that has no answer: it is on its way once there is room for it, for which

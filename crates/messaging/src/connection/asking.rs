@@ -6,7 +6,7 @@
 
 use super::{Connection, Side};
 use crate::budget::{Pair, by_deadline};
-use crate::calls::{Asked, Caller, Reply};
+use crate::calls::{Asked, Caller, Reply, Ticket};
 use crate::config::Planted;
 use crate::counters::{During, Gauge};
 use crate::error::{CallError, Down, NotSent};
@@ -50,7 +50,7 @@ impl Connection {
         deadline: Instant,
         caller: &Rc<dyn Caller>,
         number: usize,
-    ) -> Result<(), Payload> {
+    ) -> Result<Ticket, Payload> {
         let Some(Admitted { place, memory, gauge }) = self.admit_at_once(verb, payload.len())
         else {
             return Err(payload);
@@ -59,7 +59,12 @@ impl Connection {
         let id = asked.id;
         self.calls.begin_for(asked, deadline, (caller.clone(), number));
         self.push_request(id, verb, payload, deadline, memory);
-        Ok(())
+        Ok(Ticket::new(self.calls.clone(), id))
+    }
+
+    /// See [`crate::Messaging::end_callers`].
+    pub(crate) fn end_callers(&self) {
+        self.calls.end_callers();
     }
 
     fn push_request(

@@ -7,7 +7,7 @@ use crate::streams::StreamError;
 use crate::{
     CallError, Caller, Class, Compression, Config, HostId, Messaging, Payload, PeerState, Policy,
 };
-use crate::{Refusal, Request, Stream, Target, ToShard, Verb, Verbs};
+use crate::{Refusal, Request, Stream, Target, Ticket, ToShard, Verb, Verbs};
 use runtime::sim::{NodeId, Options, World};
 use runtime::sync::Notify;
 use runtime::task::{Either, Scope, race};
@@ -565,6 +565,19 @@ impl Caller for Waiting {
     }
 }
 
+/// Cancels what was asked when it goes: then nobody is told of what has not ended.
+struct Cancels(Option<Ticket>, Rc<Waiting>);
+
+impl Drop for Cancels {
+    fn drop(&mut self) {
+        let times = self.1.times.get();
+        if let Some(ticket) = self.0.take() {
+            ticket.cancel();
+        }
+        assert_eq!(times, self.1.times.get(), "told by its own cancellation");
+    }
+}
+
 /// The same call without a future of its own: told once, and not long after its time.
 async fn told(
     model: &Rc<Model>,
@@ -577,7 +590,8 @@ async fn told(
         return Err(CallError::NeverSent(NotSent::Down(Down::Stopping)));
     };
     let deadline = Instant::now() + time;
-    messaging.call_for(waiting.clone(), 7, target, (ECHO, payload), deadline);
+    let ticket = messaging.call_for(waiting.clone(), 7, target, (ECHO, payload), deadline);
+    let _cancels = Cancels(ticket, waiting.clone());
     drop(messaging);
     // The second sleep is for a shard that was away when the time was over.
     let late = async {

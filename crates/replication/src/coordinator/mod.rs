@@ -24,6 +24,7 @@ use crate::scan::Scan;
 use crate::virtual_read;
 use cluster::traffic::{Failure, InFlight, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
+use messaging::Messaging;
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
@@ -153,6 +154,10 @@ impl Coordinator {
                 let coordinator = runtime::local::get::<Coordinator>();
                 runtime::local::clear::<Coordinator>();
                 coordinator.background.cancel().await;
+                // What is on its way to other nodes leaves hints, which stop later.
+                if let Some(messaging) = Messaging::current() {
+                    messaging.end_callers().await;
+                }
             };
             runtime::on_all_shards(stop).await;
         })

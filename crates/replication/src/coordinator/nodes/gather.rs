@@ -7,22 +7,24 @@
 //!  - *data-and-digests*: of a read that compares pages one replica is asked for its page, and so
 //!    are those that come in while no page is there.
 
-use super::Coordinator;
 use super::peers::{Answer, Asked, Question, left};
+use super::{Coordinator, target};
 use crate::error::ReadError;
-use crate::flock::Flock;
 use crate::options::Consistency;
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, ReadPlan};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::TableEntry;
 use cluster::traffic::Work;
+use messaging::{CallError, Caller, Down, Messaging, NotSent, Ticket};
 use model::TableId;
-use runtime::task::{Either, race};
-use runtime::time::{Instant, sleep_until};
+use runtime::time::{Instant, Sleep, sleep};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// A replica is late after this where the table asks for a percentile, until enough reads have been
@@ -51,21 +53,28 @@ pub(super) enum Retry {
 impl Retry {
     /// As the table's option says: `NONE`, `ALWAYS`, `50.00ms`, `99.0PERCENTILE`.
     pub(super) fn of(option: &str) -> Retry {
-        let option = option.trim().to_ascii_lowercase();
-        if let Some(number) = option.strip_suffix("ms").and_then(|it| it.parse::<f64>().ok()) {
+        let option = option.trim();
+        let is = |word: &str| option.eq_ignore_ascii_case(word);
+        let number = |unit| before(option, unit).and_then(|it| it.parse::<f64>().ok());
+        if let Some(number) = number("ms") {
             let millis = number.clamp(0.0, 3_600_000.0);
             return Retry::After(Duration::from_micros((millis * 1000.0) as u64));
         }
-        match &option[..] {
-            "none" | "never" => Retry::Never,
-            "always" => Retry::Always,
-            other => {
-                let number = other.strip_suffix("percentile").or(other.strip_suffix('p'));
-                let percent = number.and_then(|it| it.parse::<f64>().ok()).unwrap_or(99.0);
-                Retry::Percentile((percent.clamp(0.0, 100.0) * 1000.0) as u32)
-            }
+        if is("none") || is("never") {
+            return Retry::Never;
         }
+        if is("always") {
+            return Retry::Always;
+        }
+        let percent = number("percentile").or_else(|| number("p")).unwrap_or(99.0);
+        Retry::Percentile((percent.clamp(0.0, 100.0) * 1000.0) as u32)
     }
+}
+
+/// What comes before a unit, whatever the case of its letters.
+fn before<'o>(option: &'o str, unit: &str) -> Option<&'o str> {
+    let (number, end) = option.split_at_checked(option.len().checked_sub(unit.len())?)?;
+    end.eq_ignore_ascii_case(unit).then_some(number)
 }
 
 /// What is known of a read that is under way, for its error.
@@ -105,21 +114,24 @@ impl Coordinator {
         asked: &Asked<'_>,
     ) -> Result<Answers, ReadError> {
         let mut state = Gathering::new(first, others);
-        let mut flock = Flock::new();
-        let ask = async |index: usize, question: Question| {
-            (index, question, self.ask(&copies.replicas[index], question, asked).await)
-        };
+        let mut asking = Asking::new(self, copies, asked);
         reading.progress.required.set(plan.tally.required());
         reading.progress.received.set(0);
-        for index in plan.asked.clone() {
-            flock.push(ask(index, state.question()));
+        let questions: Vec<_> = plan.asked.iter().map(|at| (*at, state.question())).collect();
+        // This node last, since that may take the longest here.
+        let is_here = |(index, _): &&(usize, Question)| copies.replicas[*index].is_here;
+        for (index, question) in questions.iter().filter(|it| !is_here(it)) {
+            asking.ask(*index, *question);
         }
-        let mut late_at = self.late_after(reading).map(|span| Instant::now() + span);
+        for (index, question) in questions.iter().filter(is_here) {
+            asking.ask(*index, *question);
+        }
+        let mut late = self.late_after(reading).map(sleep);
         while !(plan.tally.is_met() && state.has_first()) {
-            let Some(ended) = next(&mut flock, late_at).await else {
-                late_at = None;
+            let Some(ended) = asking.next(&mut late).await else {
+                late = None;
                 if let Some(spare) = plan.replace(&copies.candidates, None) {
-                    flock.push(ask(spare, state.question_besides()));
+                    asking.ask(spare, state.question_besides());
                 }
                 continue;
             };
@@ -136,7 +148,7 @@ impl Coordinator {
                     plan.tally.fail(candidate);
                     state.refused(question, refusal);
                     if let Some(spare) = plan.replace(&copies.candidates, Some(index)) {
-                        flock.push(ask(spare, state.question()));
+                        asking.ask(spare, state.question());
                     } else if plan.tally.is_lost() {
                         return Err(state.failed(reading, plan));
                     }
@@ -192,14 +204,118 @@ impl Coordinator {
     }
 }
 
-/// What ends next, or nothing if that takes too long.
-async fn next<T>(flock: &mut Flock<'_, T>, late_at: Option<Instant>) -> Option<Option<T>> {
-    let Some(late_at) = late_at else { return Some(flock.next().await) };
-    match race(flock.next(), sleep_until(late_at)).await {
-        Either::Left(ended) => Some(ended),
-        Either::Right(()) => None,
+/// What replicas were asked, each by its place, and has no answer yet.
+struct Asking<'a> {
+    coordinator: &'a Coordinator,
+    copies: &'a Copies,
+    asked: &'a Asked<'a>,
+    /// What this node was asked.
+    here: Option<(usize, Question, Here<'a>)>,
+    /// What others were asked, by the number of the request.
+    others: Vec<(usize, Question, Option<Ticket>)>,
+    inbox: Rc<Inbox>,
+    /// How many of those have been told.
+    taken: usize,
+}
+
+/// This node at work.
+type Here<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + 'a>>;
+
+/// What other nodes have answered, by the number of the request.
+#[derive(Default)]
+struct Inbox {
+    ended: RefCell<VecDeque<(usize, Result<Vec<u8>, CallError>)>>,
+    waits: Cell<Option<Waker>>,
+}
+
+impl Caller for Inbox {
+    fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>) {
+        self.ended.borrow_mut().push_back((number, outcome));
+        if let Some(waker) = self.waits.take() {
+            waker.wake();
+        }
     }
 }
+
+impl<'a> Asking<'a> {
+    fn new(coordinator: &'a Coordinator, copies: &'a Copies, asked: &'a Asked<'a>) -> Asking<'a> {
+        let (others, inbox) = (Vec::with_capacity(2), Rc::default());
+        Asking { coordinator, copies, asked, here: None, others, inbox, taken: 0 }
+    }
+
+    fn ask(&mut self, index: usize, question: Question) {
+        let (replica, asked) = (&self.copies.replicas[index], self.asked);
+        if replica.is_here {
+            let here = Box::pin(self.coordinator.ask_here(question, asked));
+            let before = self.here.replace((index, question, here));
+            return assert!(before.is_none(), "counted-once: this node is asked twice");
+        }
+        let (number, caller) = (self.others.len(), self.inbox.clone());
+        // It may end before it is known here, which nobody looks at before this has returned.
+        let ticket = match Messaging::current() {
+            Some(messaging) => {
+                let (target, message) = (target(replica), question.message(asked));
+                messaging.call_for(caller, number, target, message, asked.until)
+            }
+            None => {
+                let down = CallError::NeverSent(NotSent::Down(Down::Stopping));
+                caller.ended(number, Err(down));
+                None
+            }
+        };
+        self.others.push((index, question, ticket));
+    }
+
+    /// What ends next, or nothing if that takes too long. `Some(None)`: nobody is asked any more.
+    async fn next(&mut self, late: &mut Option<Sleep>) -> Option<Option<Ended>> {
+        poll_fn(|cx| {
+            if let Some(ended) = self.take() {
+                return Poll::Ready(Some(Some(ended)));
+            }
+            if let Some((index, question, here)) = &mut self.here
+                && let Poll::Ready(answered) = here.as_mut().poll(cx)
+            {
+                let ended = (*index, *question, answered);
+                self.here = None;
+                return Poll::Ready(Some(Some(ended)));
+            }
+            if self.here.is_none() && self.taken == self.others.len() {
+                return Poll::Ready(Some(None));
+            }
+            self.inbox.waits.set(Some(cx.waker().clone()));
+            match late {
+                Some(late) => Pin::new(late).poll(cx).map(|()| None),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// What another node has answered.
+    fn take(&mut self) -> Option<Ended> {
+        let (number, outcome) = self.inbox.ended.borrow_mut().pop_front()?;
+        self.taken += 1;
+        assert!(self.taken <= self.others.len(), "counted-once: {number} has ended twice");
+        let (index, question, ticket) = &mut self.others[number];
+        *ticket = None;
+        let answered = question.answer(&self.copies.replicas[*index], self.asked, outcome);
+        Some((*index, *question, answered))
+    }
+}
+
+/// Nobody waits for the others any more.
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        for (_, _, ticket) in &mut self.others {
+            if let Some(ticket) = ticket.take() {
+                ticket.cancel();
+            }
+        }
+    }
+}
+
+/// Who has ended, what it was asked, and what came of it.
+type Ended = (usize, Question, Result<Answer, Refusal>);
 
 /// What was asked and answered so far.
 struct Gathering {
@@ -301,6 +417,9 @@ mod tests {
         check("0.5ms", Retry::After(Duration::from_micros(500)));
         check("99.0PERCENTILE", Retry::Percentile(99_000));
         check("99.9percentile", Retry::Percentile(99_900));
+        check(" 90P ", Retry::Percentile(90_000));
+        check("25MS", Retry::After(Duration::from_millis(25)));
+        check("é", Retry::Percentile(99_000));
         check("", Retry::Percentile(99_000));
         check("NaNms", Retry::After(Duration::ZERO));
     }

@@ -56,26 +56,28 @@ impl Asked<'_> {
     }
 }
 
-impl Coordinator {
-    /// Asks a replica.
-    pub(super) async fn ask(
-        &self,
-        replica: &Replica,
-        question: Question,
-        asked: &Asked<'_>,
-    ) -> Result<Answer, Refusal> {
-        if replica.is_here {
-            return self.ask_here(question, asked).await.map_err(unread);
-        }
-        let verb = match question {
+impl Question {
+    /// The same as a request for another node.
+    pub(super) fn message(self, asked: &Asked<'_>) -> (Verb, Payload) {
+        let verb = match self {
             Question::Data => verb::READ_DATA,
             Question::Digest => verb::READ_DIGEST,
             Question::Mutations => verb::READ_MUTATION_DATA,
         };
-        let payload = Payload::with_shared(Vec::new(), asked.bytes.clone());
-        let bytes = call(target(replica), verb, payload, left(asked.until)).await?;
+        debug_assert!(!asked.bytes.is_empty(), "a request for nothing: {}", verb.name);
+        (verb, Payload::with_shared(Vec::new(), asked.bytes.clone()))
+    }
+
+    /// What another node has answered.
+    pub(super) fn answer(
+        self,
+        replica: &Replica,
+        asked: &Asked<'_>,
+        outcome: Result<Vec<u8>, CallError>,
+    ) -> Result<Answer, Refusal> {
+        let bytes = outcome.map_err(|error| refusal(host(replica.host_id), error))?;
         let Asked { table, command, .. } = asked;
-        let answer = match question {
+        let answer = match self {
             Question::Data => answer::decode_page(bytes, command).map(Answer::Page),
             Question::Digest => answer::decode_digest(&bytes).map(Answer::Digest),
             Question::Mutations => answer::decode_stretch(&bytes).and_then(|stretch| {
@@ -85,22 +87,28 @@ impl Coordinator {
         };
         answer.map_err(|damaged| damaged_answer(replica, damaged))
     }
+}
 
-    async fn ask_here(
+impl Coordinator {
+    /// Asks this node.
+    pub(super) async fn ask_here(
         &self,
         question: Question,
         asked: &Asked<'_>,
-    ) -> Result<Answer, reader::ReadError> {
+    ) -> Result<Answer, Refusal> {
         let Asked { table, command, .. } = asked;
         debug_assert!(command.shape == RowShape::Whole, "checked-where-it-enters: in pieces");
-        match question {
+        let answered = match question {
             Question::Data => self.page_here(table, command).await.map(Answer::Page),
             Question::Digest => {
-                let page = self.page_here(table, command).await?;
-                Ok(Answer::Digest(Digest::of(&page)))
+                let page = self.page_here(table, command).await;
+                page.map(|page| Answer::Digest(Digest::of(&page)))
             }
-            Question::Mutations => self.stretch_here(table, command).await.map(Answer::Stretch),
-        }
+            Question::Mutations => {
+                Box::pin(self.stretch_here(table, command)).await.map(Answer::Stretch)
+            }
+        };
+        answered.map_err(unread)
     }
 
     /// Has a replica apply mutations.

@@ -278,6 +278,7 @@ impl Coordinator {
                 None => pending.settle(number, Err(speechless())),
                 Some(messaging) => {
                     let (target, message) = (target(replica), pending.told.payload());
+                    // It goes on after the answer: nobody cancels it.
                     messaging.call_for(pending.clone(), number, target, message, deadline);
                 }
             }
