@@ -7,9 +7,11 @@ use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
 use cluster::{Node, Nodes};
 use hyper::Method;
-use runtime::time::wall_micros;
+use model::Uuid;
+use runtime::time::{timeout, wall_micros};
 use serde_json::{Value, json};
 use std::rc::Rc;
+use std::time::Duration;
 
 pub(super) fn operations(api: &mut Api) {
     gossiper(api);
@@ -217,27 +219,40 @@ fn streams(api: &mut Api) {
 }
 
 fn raft(api: &mut Api) {
-    api.tells("/raft/leader_host", "The node that leads", |door| {
-        json!(door.cluster.node().host_id.to_string())
+    let text = "The node that leads, as far as this one knows; zeros: none";
+    api.get("/raft/leader_host", text, async |_: &Rc<Door>, _: &Call| {
+        let leader = cluster::membership::leader().await.unwrap_or(Uuid::from_u128(0));
+        Ok(Answer::json(json!(leader.to_string())))
     })
-    .takes("group_id", Kind::Text, "Of which group");
+    .takes("group_id", Kind::Text, "Of which group: there is one");
     let path = "/raft/read_barrier";
-    api.post(path, "Waits until the node knows all that was agreed on", async |_, _| {
-        Ok(Answer::done())
-    })
-    .takes("group_id", Kind::Text, "In which group")
-    .takes("timeout", Kind::Integer, "Seconds");
-    const ALONE: &str = "schema and topology are kept without a log of changes: there is nothing \
-                         to be cut, and nobody else who could lead";
+    api.post(path, "Waits until the node knows all that was agreed on", read_barrier)
+        .takes("group_id", Kind::Text, "In which group: there is one")
+        .takes("timeout", Kind::Integer, "Seconds");
+    const BY_ITSELF: &str = "the log of changes is cut by itself, as it grows";
     let path = "/raft/trigger_snapshot/{group_id}";
-    api.cannot(Method::POST, path, "Cuts the log of changes", ALONE).takes(
+    api.cannot(Method::POST, path, "Cuts the log of changes", BY_ITSELF).takes(
         "timeout",
         Kind::Integer,
         "Seconds",
     );
-    api.cannot(Method::POST, "/raft/trigger_stepdown", "Lets another node lead", ALONE).takes(
-        "timeout",
-        Kind::Integer,
-        "Seconds",
-    );
+    let path = "/raft/trigger_stepdown";
+    api.post(path, "Lets another node lead, if this one does", async |_: &Rc<Door>, _: &Call| {
+        match cluster::membership::step_down().await {
+            true => Ok(Answer::done()),
+            false => Err(Answer::refused(500, "no other node can lead now".to_owned())),
+        }
+    })
+    .takes("group_id", Kind::Text, "In which group: there is one")
+    .takes("timeout", Kind::Integer, "Seconds");
+}
+
+async fn read_barrier(door: &Rc<Door>, call: &Call) -> Answered {
+    let seconds = call.given("timeout").and_then(|text| text.parse().ok()).unwrap_or(60);
+    let within = Duration::from_secs(seconds);
+    match timeout(within, door.cluster.catch_up()).await {
+        Ok(Ok(())) => Ok(Answer::done()),
+        Ok(Err(why)) => Err(Answer::refused(500, why)),
+        Err(_) => Err(Answer::refused(500, format!("no majority has answered in {seconds} s"))),
+    }
 }

@@ -160,6 +160,34 @@ pub fn status() -> Option<consensus::group::Status> {
     group.as_ref().map(|(_, group)| group.status())
 }
 
+/// Who leads the group, as far as this node knows; `None`: nobody, or this node takes no part.
+pub fn leader() -> Erased<'static, Option<Uuid>> {
+    Erased::new(move || async move {
+        let leader = || async {
+            let leader = status()?.leader?;
+            let topology = runtime::local::try_get::<Cluster>()?.topology();
+            let mut hosts = topology.present().map(|member| member.host_id);
+            hosts.find(|host_id| transport::number(*host_id) == leader)
+        };
+        runtime::on_shard(0, leader).await
+    })
+}
+
+/// Lets another node lead the group, if this one does; whether it does not lead afterwards.
+pub fn step_down() -> Erased<'static, bool> {
+    Erased::new(move || async move {
+        let step_down = || async {
+            let membership = runtime::local::try_get::<Membership>();
+            let group = membership.and_then(|it| it.group.borrow().clone());
+            match group {
+                Some((_, group)) => group.step_down(HANDOVER_MAX).await,
+                None => true,
+            }
+        };
+        runtime::on_shard(0, step_down).await
+    })
+}
+
 /// This node says from now on that it serves clients, or that it does no longer.
 pub fn enter(phase: Phase) -> Erased<'static, ()> {
     Erased::new(move || async move {
