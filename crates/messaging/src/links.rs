@@ -78,8 +78,13 @@ pub(crate) struct Links {
     table: RefCell<BTreeMap<Key, Rc<Link>>>,
     addresses: RefCell<BTreeMap<HostId, SocketAddr>>,
     shards: RefCell<BTreeMap<HostId, u16>>,
+    /// The links of targets that were asked for of late: what `table` and `shards` say of them.
+    recent: RefCell<Vec<(Target, Rc<Link>)>>,
     tasks: Scope,
 }
+
+/// More recent links are not searched for one by one.
+const RECENT_MAX: usize = 16;
 
 impl Links {
     pub(crate) fn new(services: Rc<Services>) -> Links {
@@ -88,6 +93,7 @@ impl Links {
             table: RefCell::default(),
             addresses: RefCell::default(),
             shards: RefCell::default(),
+            recent: RefCell::default(),
             tasks: Scope::new(),
         }
     }
@@ -131,6 +137,7 @@ impl Links {
             self.shards.borrow_mut().remove(&host);
         }
         for link in self.of(host) {
+            self.recent.borrow_mut().clear();
             let ended = self.table.borrow_mut().remove(&link.key);
             debug_assert!(ended.is_some(), "one-a-pair: {:?} ends twice", link.key);
             if let State::Up(connection) = link.state() {
@@ -211,12 +218,23 @@ impl Links {
         if self.services.stops.get() {
             return None;
         }
-        let table = self.table.borrow();
-        match &*table.get(&self.key(target))?.state.borrow() {
+        let up = |link: &Link| match &*link.state.borrow() {
             // A banned node has no link.
             State::Up(connection) if !connection.has_ended() => Some(connection.clone()),
             _ => None,
+        };
+        let mut recent = self.recent.borrow_mut();
+        if let Some((_, link)) = recent.iter().find(|(known, _)| *known == target) {
+            debug_assert_eq!(link.key, self.key(target), "one-a-pair: the link of another one");
+            return up(link);
         }
+        let link = self.table.borrow().get(&self.key(target))?.clone();
+        if recent.len() == RECENT_MAX {
+            recent.clear();
+        }
+        let connection = up(&link);
+        recent.push((target, link));
+        connection
     }
 
     /// The connection to a target; waits for the first attempt, and for no other (*fails-fast*).
@@ -302,6 +320,8 @@ impl Links {
         debug_assert_eq!(facts.host, host, "both-check: another node answers");
         debug_assert_eq!(facts.class, class, "both-check: another class");
         self.shards.borrow_mut().insert(host, facts.shards);
+        // Targets may be of other links now.
+        self.recent.borrow_mut().clear();
         if facts.shard != shard {
             // *one-a-pair*: who waits asks again, and finds the link of that shard.
             self.table.borrow_mut().remove(&link.key);

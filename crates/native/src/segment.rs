@@ -12,7 +12,7 @@
 
 use crate::compress;
 use crate::frame;
-use stdx::checksum::{crc24, crc32_append};
+use stdx::checksum::{crc24, crc32_of};
 
 /// The most bytes of one payload.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
@@ -120,7 +120,7 @@ fn encode_one(packing: Packing, payload: &[u8], contained: bool, out: &mut Vec<u
 }
 
 fn payload_crc(payload: &[u8]) -> u32 {
-    crc32_append(crc32_append(0, &CRC32_PREFIX), payload)
+    crc32_of(&[&CRC32_PREFIX, payload])
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
