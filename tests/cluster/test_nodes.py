@@ -1,7 +1,9 @@
 """Three nodes are one database, whichever of them is asked, and while one of them is away."""
+import json
 import re
 import signal
 import subprocess
+import urllib.request
 
 import pytest
 from cassandra import (
@@ -139,6 +141,32 @@ def status(node):
     """What an operator sees."""
     command = [NEREID, "nodetool", "-h", node.address, "status"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def rest(node, path, method="GET"):
+    request = urllib.request.Request(f"http://{node.address}:10000{path}", method=method)
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.loads(reply.read() or b"null")
+
+
+def test_who_leads_is_told_by_all_and_can_be_changed(nodes):
+    hosts = {rest(node, "/storage_service/hostid/local"): node for node in nodes}
+
+    def leaders():
+        return {rest(node, "/raft/leader_host") for node in nodes}
+    until(lambda: len(leaders()) == 1 and leaders() <= set(hosts))
+    [first] = leaders()
+    rest(hosts[first], "/raft/trigger_stepdown", "POST")
+    until(lambda: len(leaders()) == 1 and leaders() != {first})
+    for node in nodes:
+        rest(node, "/raft/read_barrier?timeout=20", "POST")
+    [second] = leaders()
+    hosts[second].kill()
+    others = [node for host, node in hosts.items() if host != second]
+    until(lambda: {rest(node, "/raft/leader_host") for node in others} in (
+        {host} for host in set(hosts) - {second}))
+    for node in others:
+        rest(node, "/raft/read_barrier", "POST")
 
 
 def test_without_a_majority_nothing_is_changed(nodes):

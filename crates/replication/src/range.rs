@@ -145,6 +145,38 @@ pub(crate) fn stretch(
     })
 }
 
+/// Whether the page of a part that was `asked` for has no more than there is room for by now.
+pub(crate) fn fits(asked: &ReadCommand, room: &ReadCommand, page: &Page) -> bool {
+    let limits =
+        |it: &ReadCommand| (it.row_limit, it.partition_limit, it.bytes_max, it.tombstone_limit);
+    debug_assert!(asked.partitions == room.partitions, "no-gap: the room of another part");
+    debug_assert!(
+        room.row_limit <= asked.row_limit,
+        "within-limits: there is more room than before"
+    );
+    // A page is cut by the row or tombstone that reaches a limit of the latter two.
+    let has_room = page.row_count <= room.row_limit
+        && page.partition_count <= room.partition_limit
+        && page.bytes.len() < room.bytes_max
+        && page.tombstones_seen < room.tombstone_limit;
+    limits(asked) == limits(room) || has_room
+}
+
+/// How many parts of a range are to be read next, `most` at most: as many as fill the answer if they
+/// are like the `read` ones before.
+pub(crate) fn ahead(command: &ReadCommand, answer: &Page, read: usize, most: usize) -> usize {
+    debug_assert!(answer.resume.is_none(), "no-gap: a full answer needs no more");
+    let parts = |so_far: u64, limit: u64| match so_far {
+        0 => most as u64,
+        _ => limit.saturating_sub(so_far).saturating_mul(read as u64) / so_far,
+    };
+    let wanted = parts(answer.row_count, command.row_limit)
+        .min(parts(answer.partition_count, command.partition_limit))
+        .min(parts(answer.bytes.len() as u64, command.bytes_max as u64))
+        .min(parts(answer.tombstones_seen, command.tombstone_limit));
+    usize::try_from(wanted).unwrap_or(most).clamp(1, most.max(1))
+}
+
 /// Adds the page of a part to the answer.
 pub fn append(answer: &mut Page, mut page: Page) {
     assert!(answer.resume.is_none(), "no-gap: a part is added to one that has something left");
@@ -197,6 +229,34 @@ mod tests {
     use super::*;
     use mutation::page::SendRange;
     use proptest::prelude::*;
+
+    #[test]
+    fn as_many_parts_are_read_ahead_as_fill_the_answer() {
+        let (from, to) = (Token(i64::MIN + 1), Token(i64::MAX));
+        let bound = |token, after| RingBound { token, key: None, after };
+        let wanted = command(bound(from, false), bound(to, true));
+        let answer = |row_count, bytes| Page {
+            bytes: vec![0; bytes],
+            row_count,
+            partition_count: row_count.min(1),
+            ..Page::default()
+        };
+        let check = |row_count, bytes, read, most, expected| {
+            assert_eq!(ahead(&wanted, &answer(row_count, bytes), read, most), expected);
+        };
+        check(0, 0, 1, 2, 2);
+        check(0, 0, 3, 4, 4);
+        // Of 10 rows and 1 000 bytes.
+        check(1, 10, 1, 16, 9);
+        check(5, 10, 1, 16, 1);
+        check(9, 10, 1, 16, 1);
+        check(1, 500, 4, 16, 4);
+        let room = ReadCommand { row_limit: 4, bytes_max: 100, ..wanted.clone() };
+        for (rows, bytes, expected) in [(4, 99, true), (5, 99, false), (4, 100, false)] {
+            assert_eq!(fits(&wanted, &room, &answer(rows, bytes)), expected);
+            assert!(fits(&room, &room, &answer(rows, bytes)), "it was asked for with that");
+        }
+    }
 
     fn command(start: RingBound, end: RingBound) -> ReadCommand {
         ReadCommand {

@@ -4,6 +4,8 @@
 //! table's `speculative_retry` says, is joined by another one, and whoever is first counts.
 //!
 //! Invariants
+//!  - *few-are-joined*: of the reads whose replicas are late by what others took no more than a tenth
+//!    is joined by another one, or a cluster that is slow since it has much to do would have more.
 //!  - *data-and-digests*: of a read that compares pages one replica is asked for its page, and so
 //!    are those that come in while no page is there.
 
@@ -130,7 +132,8 @@ impl Coordinator {
         while !(plan.tally.is_met() && state.has_first()) {
             let Some(ended) = asking.next(&mut late).await else {
                 late = None;
-                if let Some(spare) = plan.replace(&copies.candidates, None) {
+                let joins = !matches!(reading.retry, Retry::Percentile(_)) || self.joins();
+                if joins && let Some(spare) = plan.replace(&copies.candidates, None) {
                     asking.ask(spare, state.question_besides());
                 }
                 continue;
@@ -166,10 +169,27 @@ impl Coordinator {
 /// How long reads of tables take, as it was measured last.
 pub(super) type Spans = RefCell<BTreeMap<TableId, (Instant, Duration)>>;
 
+/// *few-are-joined*: so many reads pay for one that is joined,
+const JOINING_COST: u32 = 10;
+/// and no more than this may be owed.
+const JOINING_MAX: u32 = 100 * JOINING_COST;
+
 impl Coordinator {
+    /// Whether a read whose replica is late may be joined by another one.
+    fn joins(&self) -> bool {
+        let owed = self.nodes.joining.get();
+        assert!(owed <= JOINING_MAX, "few-are-joined: {owed} is owed");
+        let joins = owed + JOINING_COST <= JOINING_MAX;
+        if joins {
+            self.nodes.joining.set(owed + JOINING_COST);
+        }
+        joins
+    }
+
     /// After what time a replica is late, if ever.
     fn late_after(&self, reading: &Reading<'_>) -> Option<Duration> {
         let most = left(reading.until) / 2;
+        self.nodes.joining.set(self.nodes.joining.get().saturating_sub(1));
         let span = match reading.retry {
             Retry::Never => return None,
             Retry::Always => Duration::ZERO,

@@ -1,7 +1,7 @@
 //! What each kind of request does on several nodes, one thing at a time.
 
 use super::world::*;
-use mutation::page::ColumnForm;
+use mutation::page::{ColumnForm, ReadCommand};
 use mutation::{Cell, RowBuilder};
 use replication::coordinator::nodes::Planted;
 use replication::{BatchEntry, BatchKind, Consistency, ReadError, WriteError, WriteKind};
@@ -295,14 +295,18 @@ fn a_scan_reads_the_whole_ring_in_order() {
     nodes.start(1);
     for node in 0..nodes.count() {
         nodes.run(node, async {
-            for limit in [1, 7, 1000] {
-                let (found, _) = read_rows(command(None, limit), QUORUM).await.expect("rows");
+            // The page may be full at any row, whatever was read ahead.
+            let rows = [1, 2, 7, 30, 1000].map(|limit| (limit, 1 << 20));
+            let bytes = [1, 50, 100, 200, 500].map(|bytes| (1000, bytes));
+            for (limit, bytes) in rows.into_iter().chain(bytes) {
+                let wanted = ReadCommand { bytes_max: bytes, ..command(None, limit) };
+                let (found, _) = read_rows(wanted, QUORUM).await.expect("rows");
                 let mut expected: Vec<_> = (0..60)
                     .flat_map(|pk| (0..1 + pk % 3).map(move |ck| (pk, ck, Some(pk))))
                     .filter(|(pk, ck, _)| 10 <= *pk || *ck != 0)
                     .collect();
                 expected.sort_by_key(|(pk, ck, _)| (rows::token(*pk), *ck));
-                assert_eq!(found, expected, "pages of {limit}");
+                assert_eq!(found, expected, "pages of {limit} rows, {bytes} bytes");
             }
         });
     }
