@@ -9,6 +9,7 @@
 
 use super::quorum;
 use crate::options::Consistency;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// A replica, as far as plans are concerned.
@@ -19,6 +20,9 @@ pub struct Candidate {
     pub is_local_dc: bool,
     pub is_alive: bool,
 }
+
+/// The replicas of a token, nearest first: seldom more than a few.
+pub type Candidates = SmallVec<[Candidate; 4]>;
 
 /// How many copies are wanted, however many nodes there are for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +72,8 @@ struct Part {
 /// Who has answered.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tally {
-    parts: Vec<Part>,
+    /// One, but for EACH_QUORUM.
+    parts: SmallVec<[Part; 1]>,
     failures: u32,
 }
 
@@ -82,19 +87,19 @@ impl Tally {
     fn of(level: Consistency, factors: &Factors) -> Tally {
         let part = |scope, required| Part { scope, required, answered: 0, waited_for: 0 };
         let parts = match level {
-            Consistency::Any | Consistency::One => vec![part(Scope::All, 1)],
-            Consistency::Two => vec![part(Scope::All, 2)],
-            Consistency::Three => vec![part(Scope::All, 3)],
+            Consistency::Any | Consistency::One => smallvec![part(Scope::All, 1)],
+            Consistency::Two => smallvec![part(Scope::All, 2)],
+            Consistency::Three => smallvec![part(Scope::All, 3)],
             Consistency::Quorum | Consistency::Serial => {
-                vec![part(Scope::All, quorum(factors.total))]
+                smallvec![part(Scope::All, quorum(factors.total))]
             }
-            Consistency::All => vec![part(Scope::All, factors.total)],
-            Consistency::LocalOne => vec![part(Scope::Local, 1)],
+            Consistency::All => smallvec![part(Scope::All, factors.total)],
+            Consistency::LocalOne => smallvec![part(Scope::Local, 1)],
             Consistency::LocalQuorum | Consistency::LocalSerial => {
-                vec![part(Scope::Local, quorum(factors.local))]
+                smallvec![part(Scope::Local, quorum(factors.local))]
             }
             Consistency::EachQuorum if factors.each.is_empty() => {
-                vec![part(Scope::All, quorum(factors.total))]
+                smallvec![part(Scope::All, quorum(factors.total))]
             }
             Consistency::EachQuorum => {
                 let each = factors.each.iter().filter(|(_, copies)| 0 < *copies);
@@ -186,9 +191,9 @@ pub fn plan_write(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
     /// By their places among the candidates; the nearest is the first.
-    pub asked: Vec<usize>,
+    pub asked: SmallVec<[usize; 4]>,
     /// Those that are alive besides, and count.
-    spares: Vec<usize>,
+    spares: SmallVec<[usize; 4]>,
     pub tally: Tally,
 }
 
@@ -200,7 +205,7 @@ pub fn plan_read(
 ) -> Result<ReadPlan, Unavailable> {
     let mut tally = Tally::of(level, factors);
     tally.check(candidates)?;
-    let (mut asked, mut spares) = (Vec::new(), Vec::new());
+    let (mut asked, mut spares) = (SmallVec::new(), SmallVec::new());
     for (index, candidate) in candidates.iter().enumerate().filter(|(_, one)| one.is_alive) {
         let parts = tally.parts.iter().filter(|part| part.scope.counts(candidate));
         let mut counts = false;
@@ -231,7 +236,7 @@ impl ReadPlan {
         }
         who.iter().for_each(|index| tally.wait_for(&candidates[*index]));
         debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {who:?}");
-        ReadPlan { asked: who.to_vec(), spares: self.spares.clone(), tally }
+        ReadPlan { asked: SmallVec::from_slice(who), spares: self.spares.clone(), tally }
     }
 
     /// The nearest spare that counts where the candidate does (any, where none is given); from now

@@ -14,7 +14,7 @@ use super::{Coordinator, target};
 use crate::error::ReadError;
 use crate::options::Consistency;
 use crate::placement::Replica;
-use crate::plan::nodes::{Candidate, ReadPlan};
+use crate::plan::nodes::{Candidates, ReadPlan};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::TableEntry;
 use cluster::traffic::Work;
@@ -99,7 +99,7 @@ pub(super) struct Reading<'a> {
 /// Who can be asked.
 pub(super) struct Copies {
     pub(super) replicas: Rc<[Replica]>,
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Candidates,
 }
 
 /// Answers by the place of their replica.
@@ -119,14 +119,9 @@ impl Coordinator {
         let mut asking = Asking::new(self, copies, asked);
         reading.progress.required.set(plan.tally.required());
         reading.progress.received.set(0);
-        let questions: Vec<_> = plan.asked.iter().map(|at| (*at, state.question())).collect();
-        // This node last, since that may take the longest here.
-        let is_here = |(index, _): &&(usize, Question)| copies.replicas[*index].is_here;
-        for (index, question) in questions.iter().filter(|it| !is_here(it)) {
-            asking.ask(*index, *question);
-        }
-        for (index, question) in questions.iter().filter(is_here) {
-            asking.ask(*index, *question);
+        for index in &plan.asked {
+            // This node does not begin before others were asked: see `Asking::next`.
+            asking.ask(*index, state.question());
         }
         let mut late = self.late_after(reading).map(sleep);
         while !(plan.tally.is_met() && state.has_first()) {

@@ -44,7 +44,7 @@ use crate::error::{ReadError, WriteError};
 use crate::hints::Hints;
 use crate::options::Consistency;
 use crate::placement::{Places, Replica, Replicas};
-use crate::plan::nodes::{Candidate, Factors};
+use crate::plan::nodes::{Candidate, Candidates, Factors};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
@@ -145,7 +145,7 @@ impl Coordinator {
     }
 
     /// The replicas as plans see them.
-    fn candidates(&self, replicas: &[Replica]) -> Vec<Candidate> {
+    fn candidates(&self, replicas: &[Replica]) -> Candidates {
         let places = self.places();
         let candidate = |replica: &Replica| Candidate {
             dc: replica.dc,

@@ -108,7 +108,7 @@ impl Coordinator {
         command: &ReadCommand,
     ) -> Result<Page, ReadError> {
         let Reading { table, .. } = *reading;
-        assert!(plan.asked == [nearest], "nearest-first: {:?} are asked", plan.asked);
+        assert!(plan.asked[..] == [nearest], "nearest-first: {:?} are asked", plan.asked);
         if copies.replicas[nearest].is_here {
             reading.progress.required.set(plan.tally.required());
             let error = match self.page_here(table, command).await {
@@ -119,7 +119,7 @@ impl Coordinator {
             let Some(spare) = plan.replace(&copies.candidates, Some(nearest)) else {
                 return Err(error);
             };
-            plan.asked = vec![spare];
+            plan.asked = [spare][..].into();
         }
         let asked = ReadCommand { shape: RowShape::Whole, ..command.clone() };
         let request = Asked::new(table, &asked, reading.until);
@@ -154,14 +154,14 @@ impl Coordinator {
             Answer::Digest(digest) => Some(*digest),
             Answer::Stretch(_) => None,
         };
-        let digests: Vec<_> = answers.iter().map(|(_, answer)| digest_of(answer)).collect();
-        assert!(1 < digests.len(), "data-and-digests: one page alone is compared");
-        assert!(digests.iter().all(Option::is_some), "data-and-digests: mutations are compared");
-        let is_equal = |pair: &[Option<Digest>]| match self.is_planted(Planted::ComparesCounts) {
-            true => pair[0].map(|it| it.bytes) == pair[1].map(|it| it.bytes),
-            false => pair[0] == pair[1],
+        let mut digests = answers.iter().map(|(_, answer)| digest_of(answer));
+        let first = digests.next().flatten().expect("data-and-digests: mutations are compared");
+        assert!(0 < digests.len(), "data-and-digests: one page alone is compared");
+        let is_equal = |other: Option<Digest>| match self.is_planted(Planted::ComparesCounts) {
+            true => other.is_some_and(|other| other.bytes == first.bytes),
+            false => other == Some(first),
         };
-        if !digests.windows(2).all(is_equal) {
+        if !digests.all(is_equal) {
             let background = &self.nodes.background;
             background.differing.set(background.differing.get() + 1);
             let who: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();

@@ -12,7 +12,7 @@ use crate::error::WriteError;
 use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
-use crate::plan::nodes::{Candidate, Tally, Unavailable, plan_write};
+use crate::plan::nodes::{Candidates, Tally, Unavailable, plan_write};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
 use messaging::{CallError, Caller, Messaging};
@@ -107,7 +107,7 @@ impl Spread {
 /// A write under way.
 struct Pending {
     replicas: Rc<[Replica]>,
-    candidates: Vec<Candidate>,
+    candidates: Candidates,
     tally: RefCell<Tally>,
     /// Who waits for replicas to end.
     waits: Cell<Option<Waker>>,
