@@ -17,7 +17,7 @@ import common
 PACKAGES = ["scylla-driver==3.29.12", "pytest==8.4.2", "pytest-asyncio==1.2.0",
             "pytest-timeout==2.4.0", "pytest-xdist==3.8.0", "allure-pytest", "PyYAML", "requests",
             "boto3", "universalasync", "psutil", "aiohttp", "colorama", "unidiff", "humanfriendly",
-            "python-dateutil", "sqlalchemy", "cryptography", "tabulate", "treelib"]
+            "python-dateutil", "sqlalchemy", "cryptography", "tabulate", "treelib", "deepdiff"]
 
 # What the suites' launcher tells a server, as far as it is known.
 NODE_OPTIONS = """--memory 1G --unsafe-bypass-fsync 1 --kernel-page-cache 1 --auto-snapshot 0
@@ -83,13 +83,14 @@ def environment():
     """The Python of an environment that has the suites' packages."""
     folder = common.ROOT / ".test" / "environments" / "suites"
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
+    ready, wanted = folder / "ready", "\n".join(PACKAGES)
+    if not ready.exists() or ready.read_text() != wanted:
         common.say(f"installing the suites' packages into {folder}")
         base = os.environ.get("PYTHON", "python3.12")
         subprocess.run([base, "-m", "venv", str(folder)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check",
                         *PACKAGES], check=True)
-        (folder / "ready").touch()
+        ready.write_text(wanted)
     return python
 
 
