@@ -12,7 +12,7 @@ use crate::snitch::{self, Place};
 use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
 use functions::udf::wasm;
-use model::Sharder;
+use model::{Sharder, Token};
 use options::Values;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -173,8 +173,19 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         listen_port: port("storage_port").unwrap_or(0),
         rpc_port: port("native_transport_port").filter(|port| 0 < *port),
         num_tokens: values.integer("num_tokens").clamp(1, 1024) as u32,
-        initial_tokens: Vec::new(),
+        initial_tokens: initial_tokens(values.text("initial_token"))?,
     })
+}
+
+/// The tokens that a new node is to have, by commas; none: any.
+fn initial_tokens(text: &str) -> Result<Vec<Token>, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let token = |word: &str| match word.parse::<i64>() {
+        // No key has the least.
+        Ok(number) if number != i64::MIN => Ok(Token(number)),
+        _ => Err(format!("option initial_token: Failed to assign tokens: {word} is none")),
+    };
+    words.map(token).collect()
 }
 
 fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, String> {
@@ -283,6 +294,21 @@ mod tests {
         check("column_index_size_in_kb", "-1", None);
         check("column_index_auto_scale_threshold_in_kb", "1", scale(1024));
         check("column_index_auto_scale_threshold_in_kb", "0", scale(usize::MAX));
+    }
+
+    #[test]
+    fn tokens_are_given_by_commas() {
+        let check = |text: &str, expected: Option<&[i64]>| {
+            let found = initial_tokens(text).ok();
+            let found = found.map(|all| all.iter().map(|token| token.0).collect::<Vec<_>>());
+            assert_eq!(found, expected.map(<[i64]>::to_vec), "{text}");
+        };
+        check("", Some(&[]));
+        check("7", Some(&[7]));
+        check("-5, 0,9223372036854775807", Some(&[-5, 0, i64::MAX]));
+        check("-9223372036854775808", None);
+        check("1 2", None);
+        check("etaoin", None);
     }
 
     #[test]

@@ -67,6 +67,11 @@ fn positive(number: &i64) -> Result<(), String> {
     if *number < 1 { Err("not a number above 0".to_owned()) } else { Ok(()) }
 }
 
+/// A multiple of the memory of reads; 0 is none.
+fn multiple(number: &i64) -> Result<(), String> {
+    if *number < 0 { Err("not a number from 0 on".to_owned()) } else { Ok(()) }
+}
+
 fn fraction(number: &f64) -> Result<(), String> {
     if (0.0..=1.0).contains(number) { Ok(()) } else { Err("not between 0 and 1".to_owned()) }
 }
@@ -135,12 +140,18 @@ fn set_timeouts() {
     storage.set_read_timeouts(one.get().0, range.get().0);
 }
 
+/// A bound of so much; 0: no bound.
+fn some(multiplier: u32) -> Option<u32> {
+    (multiplier != 0).then_some(multiplier)
+}
+
 impl Limits {
     fn registered(settings: &Settings) -> Limits {
         let number = |name, default| settings.register(name, default, positive as Rule<i64>);
+        let of_memory = |name, default| settings.register(name, default, multiple as Rule<i64>);
         Limits {
-            serialize_multiplier: number(SERIALIZE, 2),
-            kill_multiplier: number(KILL, 4),
+            serialize_multiplier: of_memory(SERIALIZE, 2),
+            kill_multiplier: of_memory(KILL, 4),
             cpu_concurrency: number(CPU, 2),
             preemptive_abort_factor: settings.register(ABORT, 0.3, fraction),
             streaming_count: number(MAINTENANCE, 10),
@@ -160,8 +171,8 @@ impl Limits {
         let [user, system, streaming] = storage.semaphores();
         let small = |live: &Live<i64>| u32::try_from(live.get()).unwrap_or(u32::MAX);
         user.set_limits(ReadLimits {
-            serialize_multiplier: Some(small(&self.serialize_multiplier)),
-            kill_multiplier: Some(small(&self.kill_multiplier)),
+            serialize_multiplier: some(small(&self.serialize_multiplier)),
+            kill_multiplier: some(small(&self.kill_multiplier)),
             cpu_concurrency: small(&self.cpu_concurrency) as usize,
             preemptive_abort_factor: self.preemptive_abort_factor.get(),
             ..user.limits()
@@ -213,7 +224,10 @@ mod tests {
         };
         check("smp", "1", true);
         check(KILL, "8", true);
-        check(KILL, "0", false);
+        check(KILL, "0", true);
+        check(KILL, "-1", false);
+        check(SERIALIZE, "0", true);
+        check(CPU, "0", false);
         check(ABORT, "0", true);
         check(ABORT, "1.5", false);
         check(FORMAT, "me", true);
@@ -229,6 +243,11 @@ mod tests {
         check(FLUSH, "-1", false);
         check(DISK, "0.9", true);
         check(DISK, "1.5", false);
+    }
+
+    #[test]
+    fn no_multiple_is_no_bound() {
+        assert_eq!([some(0), some(1), some(u32::MAX)], [None, Some(1), Some(u32::MAX)]);
     }
 
     #[test]

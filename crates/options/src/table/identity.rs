@@ -53,7 +53,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     list("seed_provider_class_name", "", "seed_provider's class_name, on the command line").idle(),
     list("seed_provider_parameters", "", "Its parameters, such as seeds=10.0.0.1"),
     number("num_tokens", "1", "Token ranges of the node in keyspaces without tablets"),
-    text("initial_token", "", "Its tokens, by commas").idle(),
+    text("initial_token", "", "The tokens of a new node, by commas; random ones if not said"),
     class(
         "partitioner",
         "org.apache.cassandra.dht.Murmur3Partitioner",

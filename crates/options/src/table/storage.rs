@@ -203,13 +203,13 @@ pub(super) const SEMAPHORES: &[OptionRow] = &[
     number(
         "reader_concurrency_semaphore_serialize_limit_multiplier",
         "2",
-        "Multiple of read memory above which only one read continues",
+        "Multiple of read memory above which only one read continues; 0: none",
     )
     .live(),
     number(
         "reader_concurrency_semaphore_kill_limit_multiplier",
         "4",
-        "Multiple of read memory above which reads fail",
+        "Multiple of read memory above which reads fail; 0: none",
     )
     .live(),
     number(

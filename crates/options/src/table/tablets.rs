@@ -40,6 +40,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live()
     .idle(),
+    flag(
+        "force_effective_capacity_to_raw_disk_capacity",
+        "false",
+        "Count the whole disk as capacity, not what is left of it",
+    )
+    .idle(),
     flag("rf_rack_valid_keyspaces", "false", "Refuse replicas that racks cannot hold").idle(),
     flag("enforce_rack_list", "false", "Refuse replicas without racks").idle(),
     number("data_file_capacity", "0", "Bytes of the disk; 0: as the system says").live().idle(),
