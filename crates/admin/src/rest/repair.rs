@@ -1,6 +1,7 @@
 //! Repair, `/storage_service/repair_async` and the like: a cluster of one node has one replica of
 //! everything, which has nothing to be compared with. So a repair checks what it was asked for,
-//! says so in the log, and has succeeded, as with any cluster where a range has one replica.
+//! says so in the log, and has succeeded, as with any cluster where a range has one replica. Where
+//! there are several replicas it is refused: they are not compared yet.
 
 use super::Door;
 use super::api::{Answered, Api, Kind, Operation};
@@ -9,7 +10,7 @@ use super::task_manager::refused;
 use super::work::{Tables, Work, start};
 use crate::call::{Answer, Call};
 use crate::tasks::{About, REPAIR, Running, State, Task, Tasks};
-use cluster::Replication;
+use cluster::{Nodes, Replication};
 use runtime::on_shard;
 use runtime::task::join_all;
 use serde_json::json;
@@ -137,6 +138,12 @@ async fn repair(door: &Rc<Door>, call: &Call) -> Answered {
         return Err(Answer::refused(400, text));
     }
     let tables = Tables::of(name, listed(door, call, name, "columnFamilies")?);
+    let range = call.given("startToken").zip(call.given("endToken"));
+    if range.is_some_and(|(start, end)| start == end) {
+        // It would be all of the ring.
+        return Err(Answer::refused(400, "Start and end tokens must be different"));
+    }
+    check_alone(door, &entry.replication)?;
     note_alone(name);
     if *entry.replication == Replication::Local {
         // Nobody else could have it, so nothing is begun.
@@ -146,6 +153,16 @@ async fn repair(door: &Rc<Door>, call: &Call) -> Answered {
     let id = begin(tables)?;
     let task = Tasks::of_shard().registry().asked(id).map(|task| task.sequence);
     Ok(Answer::json(json!(task.map_err(refused)?)))
+}
+
+/// Refuses what other nodes have, too.
+fn check_alone(door: &Door, replication: &Replication) -> Result<(), Answer> {
+    let is_alone = Nodes::seen(&door.cluster).others().next().is_none();
+    if is_alone || replication.total() <= 1 {
+        return Ok(());
+    }
+    let text = "replicas on several nodes are not compared yet: nothing was repaired";
+    Err(Answer::refused(500, text))
 }
 
 fn note_alone(keyspace: &str) {
@@ -204,7 +221,8 @@ async fn on_shards(task: &Running, tables: &Tables, ranges: f64) -> Result<(), S
 async fn tablets(door: &Rc<Door>, call: &Call) -> Answered {
     let name = |name| call.parameter(name).unwrap_or_default();
     let entry = table(door, name("ks"), name("table"))?;
-    if keyspace(door, name("ks"))?.keyspace.initial_tablets.is_none() {
+    let of_keyspace = keyspace(door, name("ks"))?;
+    if of_keyspace.keyspace.initial_tablets.is_none() {
         let text = format!(
             "the keyspace {} uses no tablets: it is repaired by /storage_service/repair_async",
             name("ks")
@@ -215,6 +233,7 @@ async fn tablets(door: &Rc<Door>, call: &Call) -> Answered {
     if tokens != "all" && tokens.split(',').any(|token| token.trim().parse::<i64>().is_err()) {
         return Err(Answer::refused(400, format!("tokens: not all and no tokens: {tokens}")));
     }
+    check_alone(door, &of_keyspace.replication)?;
     note_alone(name("ks"));
     let id = begin(Tables::one(&entry))?;
     if call.flag("await_completion", true)? {
