@@ -41,8 +41,11 @@ pub(crate) async fn log_in(
         }
         Authenticator::Password | Authenticator::CertificateOrPassword => false,
     };
-    if is_lenient && name.is_empty() {
-        return Ok(());
+    if name.is_empty() {
+        return match is_lenient {
+            true => Ok(()),
+            false => Err(bad_credentials("Authentication ID must not be null")),
+        };
     }
     let hash = {
         let state = access.state();

@@ -317,6 +317,7 @@ fn passwords_are_looked_at() {
             ("out", "p", Some("out is not permitted to log in")),
             ("bare", "", Some(wrong)),
             ("nobody", "p", Some(wrong)),
+            ("", "", Some("Authentication ID must not be null")),
             ("root", "U*U", None),
         ] {
             let session = session_of(None);
