@@ -1,6 +1,7 @@
 //! The computed tables of which this crate knows the rows: of the node, its tokens, its storage,
 //! its options. One of them, `system.config`, is written too.
 
+use crate::membership;
 use crate::nodes::{Node, Nodes, Range};
 use crate::registry::Cluster;
 use crate::schema::Schema;
@@ -20,6 +21,7 @@ pub(crate) fn provide_own(cluster: &Cluster) {
     cluster.provide("peers_v2", Rc::new(|| Box::pin(peers_v2())));
     cluster.provide("cluster_status", Rc::new(|| Box::pin(cluster_status())));
     cluster.provide("token_ring", Rc::new(|| Box::pin(token_ring())));
+    cluster.provide("raft_state", Rc::new(|| Box::pin(raft_state())));
     cluster.provide("size_estimates", Rc::new(|| Box::pin(size_estimates())));
     cluster.provide("snapshots", Rc::new(|| Box::pin(snapshots())));
     cluster.provide("one_row", Rc::new(|| Box::pin(async { vec![vec![Some(Vec::new())]] })));
@@ -96,6 +98,22 @@ fn peer(node: &Node) -> Vec<(&'static str, Vec<u8>)> {
         values.push(("tokens", bytes(partition::texts(tokens.iter().map(String::as_str)))));
     }
     values
+}
+
+/// The members of the group of all nodes.
+async fn raft_state() -> Vec<VirtualRow> {
+    let Some(group) = membership::view().await else { return Vec::new() };
+    let Some((_, schema)) = own("raft_state") else { return Vec::new() };
+    let shown = |member: &membership::GroupMember| {
+        let values = vec![
+            ("group_id", group.id.as_bytes().to_vec()),
+            ("disposition", b"CURRENT".to_vec()),
+            ("server_id", member.host_id.as_bytes().to_vec()),
+            ("can_vote", vec![u8::from(member.votes)]),
+        ];
+        row(&schema, values)
+    };
+    group.members.iter().map(shown).collect()
 }
 
 async fn peers() -> Vec<VirtualRow> {

@@ -107,10 +107,21 @@ impl Cluster {
                      auth_superuser_name"
                 );
             }
-            let name = self.access().superuser();
-            let make = move |state: &State| make_superuser(state, &name, hash.clone());
+            let (name, has_password) = (self.access().superuser(), hash.is_some());
+            let is_there = {
+                let state = self.access().state();
+                make_superuser(&state, &name, hash.clone()).is_ok_and(|changes| changes.is_empty())
+            };
+            if is_there {
+                // Without asking: a node starts without a majority, too.
+                return Ok(());
+            }
+            let role = name.clone();
+            let make = move |state: &State| make_superuser(state, &role, hash.clone());
             let made = self.change_access(make).await;
-            made.map(drop).map_err(|error| format!("cannot create the superuser: {error}"))
+            let made = made.map_err(|error| format!("cannot create the superuser: {error}"))?;
+            tell_made(made, &name, has_password);
+            Ok(())
         })
     }
 
@@ -181,6 +192,17 @@ fn make_superuser(
             state.alter_role(name, options, Otherwise::Ignored)
         }
         Some(_) => Ok(Vec::new()),
+    }
+}
+
+/// Says that the cluster has its first superuser, in the words that launchers wait for.
+fn tell_made(made: bool, name: &str, has_password: bool) {
+    if !made {
+        return;
+    }
+    tracing::info!(target: "auth", "Created default superuser role '{name}'.");
+    if has_password {
+        tracing::info!(target: "auth", "Created default superuser authentication record.");
     }
 }
 

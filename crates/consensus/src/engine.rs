@@ -391,18 +391,18 @@ impl Engine {
         self.node.advance_apply_to(index);
     }
 
-    /// Where the log should begin, if it has grown: no further than `durable`, up to where the
-    /// machine survives a crash.
-    pub(crate) fn wants_cut(&self, options: &Options, durable: u64) -> Option<Cut> {
+    /// Where the log should begin, if it has grown, or if `all` is to go that can: no further than
+    /// `durable`, up to where the machine survives a crash.
+    pub(crate) fn wants_cut(&self, options: &Options, durable: u64, all: bool) -> Option<Cut> {
         let begin = self.store.begin().index;
         let applied = self.applied.min(durable);
         let count = self.applied.saturating_sub(begin);
-        if count <= options.cut_entries && self.store.bytes() <= options.cut_bytes {
+        if !all && count <= options.cut_entries && self.store.bytes() <= options.cut_bytes {
             return None;
         }
         let by_bytes = self.store.tail_within(options.cut_bytes / 2).saturating_sub(1);
         let by_count = self.store.last().saturating_sub(options.trailing_entries);
-        let index = by_bytes.max(by_count).min(applied);
+        let index = if all { applied } else { by_bytes.max(by_count).min(applied) };
         if index <= begin {
             return None;
         }

@@ -5,10 +5,9 @@
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
-use cluster::{Node, Nodes};
+use cluster::{Node, Nodes, membership};
 use hyper::Method;
-use model::Uuid;
-use runtime::time::{timeout, wall_micros};
+use runtime::time::wall_micros;
 use serde_json::{Value, json};
 use std::rc::Rc;
 use std::time::Duration;
@@ -219,40 +218,66 @@ fn streams(api: &mut Api) {
 }
 
 fn raft(api: &mut Api) {
-    let text = "The node that leads, as far as this one knows; zeros: none";
-    api.get("/raft/leader_host", text, async |_: &Rc<Door>, _: &Call| {
-        let leader = cluster::membership::leader().await.unwrap_or(Uuid::from_u128(0));
-        Ok(Answer::json(json!(leader.to_string())))
-    })
-    .takes("group_id", Kind::Text, "Of which group: there is one");
+    let text = "The host id of the node that leads; that of nobody, 0, where none is known";
+    api.get("/raft/leader_host", text, leader_host).takes("group_id", Kind::Text, GROUP);
     let path = "/raft/read_barrier";
-    api.post(path, "Waits until the node knows all that was agreed on", read_barrier)
-        .takes("group_id", Kind::Text, "In which group: there is one")
-        .takes("timeout", Kind::Integer, "Seconds");
-    const BY_ITSELF: &str = "the log of changes is cut by itself, as it grows";
-    let path = "/raft/trigger_snapshot/{group_id}";
-    api.cannot(Method::POST, path, "Cuts the log of changes", BY_ITSELF).takes(
+    let text = "Waits until the node knows all that was agreed on before";
+    let barrier = async |_: &Rc<Door>, call: &Call| {
+        check_group(call.given("group_id")).await?;
+        done(membership::read_barrier(time(call)?).await)
+    };
+    api.post(path, text, barrier).takes("group_id", Kind::Text, GROUP).takes(
         "timeout",
         Kind::Integer,
-        "Seconds",
+        SECONDS,
     );
-    let path = "/raft/trigger_stepdown";
-    api.post(path, "Lets another node lead, if this one does", async |_: &Rc<Door>, _: &Call| {
-        match cluster::membership::step_down().await {
-            true => Ok(Answer::done()),
-            false => Err(Answer::refused(500, "no other node can lead now".to_owned())),
-        }
-    })
-    .takes("group_id", Kind::Text, "In which group: there is one")
-    .takes("timeout", Kind::Integer, "Seconds");
+    let path = "/raft/trigger_snapshot/{group_id}";
+    let cut = async |_: &Rc<Door>, call: &Call| {
+        check_group(Some(call.segment("group_id"))).await?;
+        done(membership::cut_log(time(call)?).await)
+    };
+    let text = "Cuts the log of changes up to what the node has applied";
+    api.post(path, text, cut).takes("timeout", Kind::Integer, SECONDS);
+    let step_down = async |_: &Rc<Door>, call: &Call| {
+        check_group(call.given("group_id")).await?;
+        done(membership::step_down(time(call)?).await)
+    };
+    let text = "Lets another node lead, if this one does";
+    let stands = api.post("/raft/trigger_stepdown", text, step_down);
+    stands.takes("group_id", Kind::Text, GROUP).takes("timeout", Kind::Integer, SECONDS);
 }
 
-async fn read_barrier(door: &Rc<Door>, call: &Call) -> Answered {
-    let seconds = call.given("timeout").and_then(|text| text.parse().ok()).unwrap_or(60);
-    let within = Duration::from_secs(seconds);
-    match timeout(within, door.cluster.catch_up()).await {
-        Ok(Ok(())) => Ok(Answer::done()),
-        Ok(Err(why)) => Err(Answer::refused(500, why)),
-        Err(_) => Err(Answer::refused(500, format!("no majority has answered in {seconds} s"))),
+const GROUP: &str = "The id of the group; that of all nodes if not said";
+const SECONDS: &str = "Seconds after which it fails; 60 if not said";
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a request about the group may take.
+fn time(call: &Call) -> Result<Duration, Answer> {
+    let Some(text) = call.given("timeout") else { return Ok(TIMEOUT) };
+    let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds != 0);
+    let wrong = || Answer::refused(400, format!("timeout: not a number of seconds: {text}"));
+    seconds.map(|seconds| Duration::from_secs(seconds.into())).ok_or_else(wrong)
+}
+
+/// Refuses groups that are not there.
+async fn check_group(asked: Option<&str>) -> Result<(), Answer> {
+    let Some(asked) = asked else { return Ok(()) };
+    let known = membership::view().await;
+    match known.is_some_and(|group| group.id.to_string() == asked) {
+        true => Ok(()),
+        false => Err(Answer::refused(400, format!("there is no group {asked} on this node"))),
     }
+}
+
+fn done(outcome: Result<(), String>) -> Answered {
+    outcome.map(|()| Answer::done()).map_err(|why| Answer::refused(500, why))
+}
+
+async fn leader_host(door: &Rc<Door>, call: &Call) -> Answered {
+    check_group(call.given("group_id")).await?;
+    let leader = match membership::view().await {
+        Some(group) => group.leader.unwrap_or_default(),
+        None => door.cluster.node().host_id,
+    };
+    Ok(Answer::json(json!(leader.to_string())))
 }

@@ -14,11 +14,12 @@ use super::verbs::{DISCOVER, JOIN, PING, RAFT};
 use crate::peers;
 use crate::registry::ChangeError;
 use crate::schema::{Catalog, Schema};
-use crate::uuids::random_uuid;
+use crate::uuids::time_uuid_now;
 use catalog::{Member, MemberState, TopologyChange};
 use consensus::group::Start;
 use messaging::{Down, Messaging, Payload, Refusal, Reply, Request, Target, ToShard, Verbs};
 use model::Uuid;
+use runtime::task::join_all;
 use runtime::time::{Instant, sleep};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -97,8 +98,10 @@ async fn joined(request: Request) -> Reply {
     if member.host_id != Uuid::from_u128(request.from.host.0) {
         return Err(refusal("a node asks for another one"));
     }
+    let is_known = membership.cluster.topology().member(member.host_id).is_some();
     let answer = membership.let_in(member.clone()).await;
     match &answer {
+        Answer::Accepted(_) if is_known => {}
         Answer::Accepted(_) => {
             let (host_id, address) = (member.host_id, member.address);
             tracing::info!(target: "membership", "node {host_id} at {address} joins");
@@ -195,6 +198,7 @@ impl Membership {
         // It has asked before, and did not hear the answer. Nobody else is asked then: without its
         // vote there may be no majority.
         if is_in(&self.cluster.catalog(), &member) {
+            self.note_moved(&member).await;
             return accepted();
         }
         let decide = move |catalog: &Catalog| {
@@ -241,7 +245,7 @@ impl Membership {
                 }
             }
             assert!(self.group.borrow().is_none(), "one-founder: a member looks for a group");
-            let step = self.known.borrow_mut().decide(&asked, &answers, random_uuid());
+            let step = self.known.borrow_mut().decide(&asked, &answers, time_uuid_now());
             let waits = match step {
                 Step::Found => {
                     let group = self.known.borrow().said().group;
@@ -367,6 +371,54 @@ impl Membership {
             }
         };
         runtime::on_all_shards(tell).await;
+    }
+
+    /// Where a member is from now on, whatever the topology says until it says so too.
+    async fn note_moved(&self, member: &Member) {
+        let (host, address) = (peers::host(member.host_id), member.address);
+        let topology = self.cluster.topology();
+        let known = topology.member(member.host_id).map(|known| known.address);
+        if known == Some(address) || member.host_id == self.cluster.node().host_id {
+            return;
+        }
+        tracing::info!(
+            target: "membership",
+            "node {} is at {address}, and was at {known:?}", member.host_id
+        );
+        let tell = move || async move {
+            if let Some(messaging) = Messaging::current() {
+                messaging.set_peer(host, address);
+            }
+        };
+        runtime::on_all_shards(tell).await;
+    }
+
+    /// Tells the others where this node is, wherever they look for it: nothing can be written into
+    /// the topology without them, and they may need this node's vote for that. Seeds are asked who
+    /// they are and whom they know, since others may have moved too.
+    pub(super) async fn tell_address(&self) {
+        let own = self.own();
+        let said = self.known.borrow().said();
+        let topology = self.cluster.topology();
+        for address in self.config.seeds.iter().filter(|address| **address != own.address) {
+            let Ok(Some((contact, told))) = self.ask_around(*address, &said).await else {
+                continue;
+            };
+            let others = told.contacts.into_iter().filter(|it| it.host_id != contact.host_id);
+            for contact in others.chain([contact]) {
+                if let Some(known) = topology.member(contact.host_id) {
+                    let moved = Member { address: contact.address, ..(**known).clone() };
+                    self.note_moved(&moved).await;
+                }
+            }
+        }
+        let others = topology.present().filter(|member| member.host_id != own.host_id);
+        let tell = |member: &std::sync::Arc<Member>| {
+            let host = peers::host(member.host_id);
+            let target = Target { shard: ToShard::At(0), ..Target::control(host) };
+            self.messaging.call(target, JOIN, encode_member(&own).into(), ANSWER_MAX)
+        };
+        join_all(others.map(tell)).await;
     }
 
     /// Waits until the topology has this node, as the log of the others says.

@@ -144,10 +144,10 @@ impl Membership {
                 let (host_id, address) = (member.host_id, member.address);
                 match alive(is) {
                     true => {
-                        tracing::info!(target: "membership", "node {host_id} at {address} is up")
+                        tracing::info!(target: "membership", "node {host_id} at {address} is now UP")
                     }
                     false => {
-                        tracing::warn!(target: "membership", "node {host_id} at {address} is down");
+                        tracing::warn!(target: "membership", "node {host_id} at {address} is now DOWN");
                     }
                 }
             }

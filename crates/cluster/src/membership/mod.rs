@@ -5,7 +5,7 @@
 //! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `links` (which connections are
 //! encrypted and compressed), `discovery` (who makes the group; pure), `transport` (of the
 //! consensus), `join` (how a node is let in, from both sides), `voters` (the members of the group
-//! follow the topology), `liveness`; this (start and stop).
+//! follow the topology), `liveness`; this (start and stop); `group` (what operators ask of it).
 //!
 //! Invariants
 //!  - *one-founder*: see `discovery`.
@@ -14,6 +14,7 @@
 
 mod discovery;
 mod form;
+mod group;
 mod join;
 pub mod links;
 mod liveness;
@@ -30,12 +31,13 @@ use consensus::Group;
 use consensus::group::Start;
 use discovery::Known;
 pub use form::Phase;
+pub use group::{GroupMember, GroupView, cut_log, read_barrier, step_down, view};
 use liveness::AllHeard;
 use messaging::{Messaging, Policy, Verbs};
 use model::Uuid;
 use runtime::Erased;
 use runtime::sync::Notify;
-use runtime::task::Scope;
+use runtime::task::{Either, Scope, race};
 use runtime::time::sleep;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -160,34 +162,6 @@ pub fn status() -> Option<consensus::group::Status> {
     group.as_ref().map(|(_, group)| group.status())
 }
 
-/// Who leads the group, as far as this node knows; `None`: nobody, or this node takes no part.
-pub fn leader() -> Erased<'static, Option<Uuid>> {
-    Erased::new(move || async move {
-        let leader = || async {
-            let leader = status()?.leader?;
-            let topology = runtime::local::try_get::<Cluster>()?.topology();
-            let mut hosts = topology.present().map(|member| member.host_id);
-            hosts.find(|host_id| transport::number(*host_id) == leader)
-        };
-        runtime::on_shard(0, leader).await
-    })
-}
-
-/// Lets another node lead the group, if this one does; whether it does not lead afterwards.
-pub fn step_down() -> Erased<'static, bool> {
-    Erased::new(move || async move {
-        let step_down = || async {
-            let membership = runtime::local::try_get::<Membership>();
-            let group = membership.and_then(|it| it.group.borrow().clone());
-            match group {
-                Some((_, group)) => group.step_down(HANDOVER_MAX).await,
-                None => true,
-            }
-        };
-        runtime::on_shard(0, step_down).await
-    })
-}
-
 /// This node says from now on that it serves clients, or that it does no longer.
 pub fn enter(phase: Phase) -> Erased<'static, ()> {
     Erased::new(move || async move {
@@ -222,6 +196,19 @@ pub fn stop() -> Erased<'static, ()> {
     })
 }
 
+/// What a node is told that is configured to be elsewhere than it was, in the words by which people
+/// look for it.
+fn moved(known: &Member, own: &Member) -> String {
+    let (what, was, is) = match known.data_center == own.data_center {
+        true => ("rack", &known.rack, &own.rack),
+        false => ("DC", &known.data_center, &own.data_center),
+    };
+    format!(
+        "Saved {what} name \"{was}\" is not equal to the {what} name \"{is}\" specified by the \
+         snitch: a node stays where it is"
+    )
+}
+
 impl Membership {
     async fn take_part(self: &Rc<Self>) -> Result<(), String> {
         if let Some(me) = self.cluster.topology().member(self.own().host_id)
@@ -237,11 +224,7 @@ impl Membership {
         if let Some(known) = self.cluster.topology().member(own.host_id)
             && [&known.data_center, &known.rack] != [&own.data_center, &own.rack]
         {
-            return Err(format!(
-                "this node is in data center {}, rack {} of its cluster, and is configured to be \
-                 in {}, {}: a node stays where it is",
-                known.data_center, known.rack, own.data_center, own.rack
-            ));
+            return Err(moved(known, &own));
         }
         let remembered = self.remembered().await?;
         let (group, start) = match remembered {
@@ -361,13 +344,23 @@ impl Membership {
     /// Where this node has another address than before, or other shards, the others are told.
     async fn keep_introduced(self: Rc<Self>) {
         loop {
-            let topology = self.cluster.topology();
-            let own = self.own();
+            let (topology, own) = (self.cluster.topology(), self.own());
             if topology.member(own.host_id).is_some_and(|known| **known == own) {
                 return;
             }
+            let known = topology.member(own.host_id).map(|known| known.address);
+            let has_moved = known.is_some_and(|known| known != own.address);
             drop(topology);
-            if let Err(why) = self.introduce().await {
+            // Again and again: a change of the topology has others look where it says.
+            let tells = async {
+                loop {
+                    if has_moved {
+                        self.tell_address().await;
+                    }
+                    sleep(Duration::from_secs(1)).await;
+                }
+            };
+            if let Either::Left(Err(why)) = race(self.introduce(), tells).await {
                 tracing::warn!(target: "membership", "{why}; it is tried again");
             }
             sleep(Duration::from_secs(1)).await;

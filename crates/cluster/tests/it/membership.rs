@@ -3,6 +3,7 @@
 
 use cluster::membership::links::{Keys, Links, Reach, Wishes};
 use cluster::membership::{self, Phase};
+use cluster::{AccessConfig, Authenticator, Authorizer};
 use cluster::{BootConfig, Cluster, NodeConfig, SchemaChange};
 use messaging::{HostId, Messaging, PeerState};
 use model::{Type, Uuid};
@@ -36,6 +37,7 @@ struct Nodes {
     /// The seeds of each, by number.
     seeds: Vec<Vec<usize>>,
     names: Vec<&'static str>,
+    ports: Vec<u16>,
     /// In which data centre and rack each is, and how it wants its links.
     places: Vec<(&'static str, &'static str)>,
     wishes: Vec<Wishes>,
@@ -61,17 +63,21 @@ impl Nodes {
         let (seeds, names) = (vec![seeds.to_vec(); shards.len()], vec!["test"; shards.len()]);
         let places = vec![("dc1", "r1"); shards.len()];
         let wishes = vec![Wishes::default(); shards.len()];
-        let keys = vec![KEYS; shards.len()];
-        Nodes { world, nodes, seeds, names, places, wishes, keys }
+        let (keys, ports) = (vec![KEYS; shards.len()], vec![PORT; shards.len()]);
+        Nodes { world, nodes, seeds, names, ports, places, wishes, keys }
     }
 
     fn ip(&self, number: usize) -> IpAddr {
         self.world.ip(self.nodes[number].0)
     }
 
+    fn address(&self, number: usize) -> SocketAddr {
+        SocketAddr::new(self.ip(number), self.ports[number])
+    }
+
     fn start(&mut self, number: usize) {
-        let ip = self.ip(number);
-        let seeds = self.seeds[number].iter().map(|seed| SocketAddr::new(self.ip(*seed), PORT));
+        let listen = self.address(number);
+        let seeds = self.seeds[number].iter().map(|seed| self.address(*seed));
         let (seeds, name) = (seeds.collect::<Vec<_>>(), self.names[number]);
         let place = self.places[number];
         let links = (self.wishes[number], self.keys[number]);
@@ -82,7 +88,7 @@ impl Nodes {
             let (seeds, slot) = (seeds.clone(), slot.clone());
             async move {
                 if shard == 0 {
-                    let started = live(ip, seeds, name, place, links).await;
+                    let started = live(listen, seeds, name, place, links).await;
                     slot.replace(started.map_or_else(Started::Refused, |()| Started::Yes));
                     std::future::pending::<()>().await;
                 }
@@ -185,13 +191,14 @@ async fn make(name: String) -> Result<(), String> {
 }
 
 async fn live(
-    ip: IpAddr,
+    listen: SocketAddr,
     seeds: Vec<SocketAddr>,
     name: &str,
     (data_center, rack): (&str, &str),
     (wishes, keys): (Wishes, Keys),
 ) -> Result<(), String> {
     let config = boot_config("/node", SyncMode::Batch);
+    let ip = listen.ip();
     let node = NodeConfig {
         cluster_name: name.to_owned(),
         data_center: data_center.to_owned(),
@@ -205,7 +212,7 @@ async fn live(
     cluster::boot(BootConfig { node, ..config }).await.map_err(|error| error.to_string())?;
     let config = membership::Config {
         seeds,
-        listen: SocketAddr::new(ip, PORT),
+        listen,
         ping_timeout: Duration::from_millis(600),
         down_after: 20 * SECOND,
         command_time: 20 * SECOND,
@@ -317,6 +324,121 @@ fn who_dies_is_down_until_it_is_back() {
         nodes.world.set_cut(b, a, false);
     }
     nodes.agree(&all);
+}
+
+/// Of two nodes neither has a majority without the other, so that where one is cannot be written down
+/// before the other one knows it.
+#[test]
+fn a_node_that_comes_back_elsewhere_is_found() {
+    for (count, movers) in [(2, vec![1]), (2, vec![0]), (3, vec![0, 1, 2])] {
+        let mut nodes = Nodes::new(count as u64, &vec![2; count], &[0]);
+        let all: Vec<usize> = (0..count).collect();
+        all.iter().for_each(|number| nodes.start(*number));
+        nodes.wait(&all);
+        nodes.agree(&all);
+        assert_eq!(nodes.make(1, "before".to_owned()), Ok(()));
+        nodes.agree(&all);
+        movers.iter().for_each(|mover| nodes.crash(*mover));
+        nodes.world.run_for(SECOND);
+        for mover in &movers {
+            nodes.ports[*mover] += 1;
+            nodes.start(*mover);
+        }
+        nodes.wait(&movers);
+        assert_eq!(nodes.make(movers[0], "after".to_owned()), Ok(()), "{movers:?} of {count}");
+        nodes.agree(&all);
+        let wanted: BTreeSet<SocketAddr> =
+            all.iter().map(|number| nodes.address(*number)).collect();
+        for number in all {
+            let found: BTreeSet<SocketAddr> = nodes.run(number, async {
+                let topology = runtime::local::get::<Cluster>().topology();
+                topology.present().map(|member| member.address).collect()
+            });
+            assert_eq!(found, wanted, "{movers:?} of {count}, on {number}");
+        }
+    }
+}
+
+/// After all were killed, the first that is started has nobody to agree with, and starts.
+#[test]
+fn a_node_is_secured_again_without_the_others() {
+    let mut nodes = Nodes::new(13, &[1, 2, 1], &[0]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    let secure = || async {
+        let config = AccessConfig {
+            authenticator: Authenticator::Password,
+            authorizer: Authorizer::Cassandra,
+            superuser: "root".to_owned(),
+            superuser_salted_password: String::new(),
+            certificate_roles: auth::certificate::Queries::usual(),
+        };
+        let cluster = runtime::local::get::<Cluster>();
+        let secured = runtime::time::timeout(5 * SECOND, cluster.secure(config)).await;
+        secured.unwrap_or_else(|_| Err("it waits for others".to_owned()))
+    };
+    for number in all {
+        assert_eq!(nodes.run(number, secure()), Ok(()));
+    }
+    nodes.agree(&all);
+    nodes.world.run_for(SECOND);
+    all.iter().for_each(|number| nodes.crash(*number));
+    nodes.start(2);
+    nodes.wait(&[2]);
+    assert_eq!(nodes.run(2, secure()), Ok(()));
+}
+
+/// What operators ask of the group.
+#[test]
+fn the_group_is_shown_caught_up_with_cut_and_led_by_another() {
+    let mut nodes = Nodes::new(12, &[2, 1, 1], &[0]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    nodes.agree(&all);
+    let views = all.map(|number| nodes.run(number, membership::view()).expect("a group"));
+    assert!(views.iter().all(|view| *view == views[0]), "{views:?}");
+    assert_eq!(views[0].id.get_version_num(), 1, "tools read it as a time-based UUID");
+    let (_, there) = nodes.agree(&all);
+    let hosts: BTreeSet<Uuid> = views[0].members.iter().map(|member| member.host_id).collect();
+    assert_eq!((hosts, views[0].members.iter().all(|it| it.votes)), (there, true));
+    // A barrier: what was decided before is shown, on a shard that does not lead too.
+    for round in 0..5 {
+        let name = format!("t{round}");
+        assert_eq!(nodes.make(round % 3, name.clone()), Ok(()));
+        let other = (round + 1) % 3;
+        assert_eq!(nodes.run(other, membership::read_barrier(10 * SECOND)), Ok(()));
+        let is_shown = nodes.run(other, async move {
+            runtime::local::get::<Cluster>().schema().table("ks", &name).is_some()
+        });
+        assert!(is_shown, "read-your-past: t{round} on node {other}");
+    }
+    for number in all {
+        assert_eq!(nodes.run(number, membership::cut_log(10 * SECOND)), Ok(()));
+        let status = nodes.statuses()[number].clone().expect("a group");
+        assert!(status.log_last <= status.log_first, "cut: {status:?}");
+    }
+    let leader = views[0].leader.expect("a leader");
+    for number in all {
+        let own = nodes.run(number, async { runtime::local::get::<Cluster>().node().host_id });
+        let stood = nodes.run(number, membership::step_down(10 * SECOND));
+        match own == leader {
+            true => assert_eq!(stood, Ok(())),
+            false if stood.is_ok() => {}
+            false => assert_eq!(stood, Err("this node does not lead".to_owned())),
+        }
+    }
+    assert_eq!(nodes.make(0, "after".to_owned()), Ok(()));
+    nodes.agree(&all);
+    // Who is cut off from the others waits in vain.
+    for other in [1, 2] {
+        let (a, b) = (nodes.nodes[0].0, nodes.nodes[other].0);
+        nodes.world.set_cut(a, b, true);
+        nodes.world.set_cut(b, a, true);
+    }
+    let waited = nodes.run(0, membership::read_barrier(5 * SECOND));
+    assert!(waited.expect_err("no majority").contains("the read barrier did not end"));
 }
 
 #[test]

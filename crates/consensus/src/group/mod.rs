@@ -298,6 +298,29 @@ impl Group {
         }
     }
 
+    /// Cuts all of the log that this node has applied, and waits until that is durable; up to which
+    /// entry. Who lags behind gets a snapshot.
+    pub async fn cut(&self, within: Duration) -> Result<u64, Unanswered> {
+        let (shared, until) = (&self.shared, Instant::now() + within);
+        let wanted = shared.applied.get();
+        loop {
+            if shared.is_stopped() {
+                return Err(Unanswered::Stopped);
+            }
+            let first = self.status().log_first;
+            if wanted < first {
+                return Ok(first - 1);
+            }
+            let left = until - Instant::now();
+            if left.is_zero() {
+                return Err(Unanswered::Uncertain);
+            }
+            shared.cut_all.set(true);
+            shared.wake.notify_one();
+            sleep(shared.options.tick.min(left)).await;
+        }
+    }
+
     /// A message that a peer's [`Transport`] sent. Does not wait: what there is no room for is
     /// dropped, as a network would.
     pub fn receive(&self, from: NodeId, bytes: &[u8]) -> Result<(), Damaged> {

@@ -234,10 +234,11 @@ async fn obey(shared: &Shared, mut step: Step, pulled: &mut Option<Pulled>) -> R
     Ok(())
 }
 
-/// Cuts the log when it has grown.
+/// Cuts the log when it has grown, or was asked to.
 async fn cut(shared: &Shared) -> Result<(), Failed> {
     let durable = shared.machine.durable();
-    let wanted = shared.engine.borrow().wants_cut(&shared.options, durable);
+    let all = shared.cut_all.take();
+    let wanted = shared.engine.borrow().wants_cut(&shared.options, durable, all);
     let Some(cut) = wanted else { return Ok(()) };
     assert!(cut.index <= durable, "machine-ahead: cut at {}, durable {durable}", cut.index);
     shared.log.write(&Change { cut: Some(cut.clone()), ..Change::default() }).await?;

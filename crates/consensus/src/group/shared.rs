@@ -158,6 +158,8 @@ pub(super) struct Shared {
     /// Up to where the machine is.
     pub(super) applied: Cell<u64>,
     pub(super) changed: Notify,
+    /// The loop is to cut all of the log that it can.
+    pub(super) cut_all: Cell<bool>,
     pub(super) giving: RefCell<Giving>,
     pub(super) pulling: RefCell<Pulling>,
     stopped: RefCell<Option<Failed>>,
@@ -192,6 +194,7 @@ impl Shared {
             machine_lock: Semaphore::new(1, 64),
             applied: Cell::new(applied),
             changed: Notify::new(),
+            cut_all: Cell::new(false),
             giving: RefCell::default(),
             pulling: RefCell::default(),
             stopped: RefCell::default(),

@@ -1,0 +1,96 @@
+//! What operators ask of the group of all nodes: who leads, who belongs to it, that this node has
+//! caught up, that its log be cut. From any shard; shard 0 answers.
+//!
+//! Invariants
+//!  - *read-your-past*: after a barrier every shard of this node shows what was decided before it.
+
+use super::Membership;
+use super::transport::number;
+use consensus::{Group, NodeId, Role};
+use model::Uuid;
+use std::time::Duration;
+
+/// A member of the group, as this node knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    pub host_id: Uuid,
+    pub votes: bool,
+}
+
+/// The group as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    pub id: Uuid,
+    /// `None`: this node knows of none.
+    pub leader: Option<Uuid>,
+    /// In the order of their host ids.
+    pub members: Vec<GroupMember>,
+}
+
+/// The group as this node knows it; `None`: the node takes no part in one.
+pub async fn view() -> Option<GroupView> {
+    runtime::on_shard(0, || async { seen() }).await
+}
+
+/// Waits until this node shows what was decided anywhere before. The error says what is wrong; a
+/// node that takes no part in a group has nothing to wait for.
+pub async fn read_barrier(within: Duration) -> Result<(), String> {
+    runtime::on_shard(0, move || async move {
+        let Some((_, group)) = own() else { return Ok(()) };
+        let read = group.read_barrier(within).await;
+        read.map(drop).map_err(|why| format!("the read barrier did not end: {why}"))
+    })
+    .await
+}
+
+/// Cuts this node's log of what it has applied.
+pub async fn cut_log(within: Duration) -> Result<(), String> {
+    runtime::on_shard(0, move || async move {
+        let Some((_, group)) = own() else { return Err(NO_GROUP.to_owned()) };
+        let cut = group.cut(within).await;
+        cut.map(drop).map_err(|why| format!("the log was not cut: {why}"))
+    })
+    .await
+}
+
+/// Lets another node lead. The error says why none does.
+pub async fn step_down(within: Duration) -> Result<(), String> {
+    runtime::on_shard(0, move || async move {
+        let Some((_, group)) = own() else { return Err(NO_GROUP.to_owned()) };
+        if group.status().role != Role::Leader {
+            return Err("this node does not lead".to_owned());
+        }
+        match group.step_down(within).await {
+            true => Ok(()),
+            false => Err("no other voter could take over in time".to_owned()),
+        }
+    })
+    .await
+}
+
+const NO_GROUP: &str = "this node takes no part in a group";
+
+fn own() -> Option<(Uuid, Group)> {
+    assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
+    let membership = runtime::local::try_get::<Membership>()?;
+    let group = membership.group.borrow();
+    group.clone()
+}
+
+fn seen() -> Option<GroupView> {
+    let (id, group) = own()?;
+    let (topology, status) =
+        (runtime::local::get::<Membership>().cluster.topology(), group.status());
+    let host_of = |node: NodeId| {
+        let mut all = topology.members();
+        all.find(|member| number(member.host_id) == node).map(|member| member.host_id)
+    };
+    let votes = |nodes: &[NodeId], votes: bool| {
+        let hosts = nodes.iter().filter_map(|node| host_of(*node));
+        hosts.map(|host_id| GroupMember { host_id, votes }).collect::<Vec<_>>()
+    };
+    let mut members = votes(&status.members.voters, true);
+    members.extend(votes(&status.members.learners, false));
+    members.sort_by_key(|member| member.host_id);
+    Some(GroupView { id, leader: status.leader.and_then(host_of), members })
+}
