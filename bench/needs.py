@@ -12,7 +12,7 @@ import re
 WORDS = {
     "object storage": r"object_storage|s3_server|minio|\bs3\b|'gs'|/backup|\.restore\(|gcs",
     "error injection": r"inject_error|enable_injection|disable_injection|error_injection|"
-                       r"inject_parameter|message_injection",
+                       r"inject_parameter|message_injection|enable_error|disable_error",
     "other releases": r"scylla_2025_1|switch_executable|get_scylla_\w+_executable|"
                       r"scylla_version_description",
     "Alternator": r"alternator|dynamodb",
@@ -30,7 +30,7 @@ WORDS = {
                    r"tablets/(move|repair|balancing)|\brepair\b|tablet_repair|keyspace_cleanup|"
                    r"cleanup_keyspace|cleanup_all|\bresize\b|tablet split|tablet merge|"
                    r"min_tablet_count|replace_dead|vnode_tablet|vnodes_to_tablets|load_and_stream|"
-                   r"quiesce_topology|storage_mode",
+                   r"quiesce_topology|storage_mode|new_node\(|node_replace|node_add|replace_node",
 }
 # A change of where a keyspace has its replicas.
 ALTERED = re.compile(r"alter keyspace(?!.{0,60}durable_writes).{0,200}replication", re.DOTALL)
@@ -48,7 +48,7 @@ class Module:
 
     def __init__(self, root, path):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        self.root, self.defined, self.imported = root, {}, {}
+        self.root, self.defined, self.imported, self.others = root, {}, {}, []
         self.take(tree.body)
 
     def take(self, body):
@@ -63,10 +63,17 @@ class Module:
                     self.defined.setdefault(node.name, []).extend(plain)
                 case ast.Assign(targets=[ast.Name(id=name)]):
                     self.defined.setdefault(name, []).append(node)
+                case ast.ImportFrom(module="test.cluster", names=names):
+                    self.others += [one.name for one in names if (
+                        self.root / "test" / "cluster" / f"{one.name}.py").exists()]
                 case ast.ImportFrom(module=str(module), names=names) if module.startswith(
                         "test.cluster"):
                     self.imported.update((one.asname or one.name, (module, one.name))
                                          for one in names)
+
+    def other(self, name):
+        """A module that this one names things of."""
+        return opened(self.root, self.root / "test" / "cluster" / f"{name}.py")
 
     def text(self, name, seen):
         """The text of a definition and of all that it names, which `seen` has not yet."""
@@ -83,6 +90,8 @@ class Module:
             texts.append(text)
             texts += [self.text(one, seen) for one in names
                       if one in self.defined or one in self.imported]
+            for other in map(self.other, self.others):
+                texts += [other.text(one, seen) for one in names if one in other.defined]
         return "\n".join(texts)
 
 
