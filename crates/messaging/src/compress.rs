@@ -9,7 +9,7 @@ use crate::frame::{HEADER_BYTES, Header};
 use crate::hello::Compression;
 use std::borrow::Cow;
 use stdx::Damaged;
-use stdx::checksum::crc32c;
+use stdx::checksum::crc32;
 
 /// Shorter bodies travel as they are.
 pub const BYTES_MIN: usize = 1024;
@@ -37,7 +37,7 @@ pub fn pack<'a>(
     let header = Header {
         body_bytes: travels.len() as u32,
         raw_bytes: raw_bytes as u32,
-        body_crc: crc32c(&travels),
+        body_crc: crc32(&travels),
         ..header
     };
     (header, travels)

@@ -4,7 +4,7 @@
 //!
 //! | at | bytes | |
 //! |---|---|---|
-//! | 0 | 4 | CRC32C of the rest of the header |
+//! | 0 | 4 | CRC32 of the rest of the header |
 //! | 4 | 1 | [`Kind`] |
 //! | 5 | 1 | flags: 1, the body is compressed |
 //! | 6 | 2 | verb: of what asks |
@@ -12,14 +12,14 @@
 //! | 16 | 4 | [`Header::extra`], by kind |
 //! | 20 | 4 | bytes of the body as it travels |
 //! | 24 | 4 | bytes of the body unpacked |
-//! | 28 | 4 | CRC32C of the body as it travels |
+//! | 28 | 4 | CRC32 of the body as it travels |
 //!
 //! Invariants
 //!  - *one-form*: a header has one encoding, and what is not that of a header is damaged: fields
 //!    that a kind has not are zero.
 //!  - *length-first*: the length of a body is known, and checked, before any of it is read.
 
-use stdx::checksum::crc32c;
+use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
 
 /// The bytes of a header.
@@ -192,7 +192,7 @@ impl Header {
         out.put_u32(self.raw_bytes);
         out.put_u32(self.body_crc);
         debug_assert_eq!(out.len() - start, HEADER_BYTES, "one-form: the bytes of a header");
-        let crc = crc32c(&out[start + CRC_BYTES..]);
+        let crc = crc32(&out[start + CRC_BYTES..]);
         out[start..start + CRC_BYTES].copy_from_slice(&crc.to_be_bytes());
     }
 
@@ -202,7 +202,7 @@ impl Header {
         let whole: [u8; HEADER_BYTES] = cursor.array("frame shorter than its header")?;
         let mut cursor = Cursor::new(&whole);
         let crc = cursor.u32("frame header")?;
-        if crc32c(&whole[CRC_BYTES..]) != crc {
+        if crc32(&whole[CRC_BYTES..]) != crc {
             return Err(Damaged::new("wrong checksum of a frame header", 0));
         }
         let kind = cursor.u8("frame header")?;
@@ -245,7 +245,7 @@ impl Header {
     /// Whether `body` is what it was when it was sent.
     pub fn check_body(&self, body: &[u8]) -> Result<(), Damaged> {
         debug_assert_eq!(body.len(), self.body_bytes as usize, "length-first: another body");
-        if crc32c(body) != self.body_crc {
+        if crc32(body) != self.body_crc {
             return Err(Damaged::new("wrong checksum of a frame's body", HEADER_BYTES as u64));
         }
         Ok(())
@@ -268,7 +268,7 @@ mod tests {
             extra: 1_000_000,
             body_bytes: 3,
             raw_bytes: 3,
-            body_crc: crc32c(body),
+            body_crc: crc32(body),
         };
         let text: String = header.encode().iter().map(|byte| format!("{byte:02x}")).collect();
         let expected = "27bd4c72\
@@ -315,7 +315,7 @@ mod tests {
             if seal {
                 // As an attacker would.
                 bytes[4] %= 15;
-                let crc = crc32c(&bytes[CRC_BYTES..HEADER_BYTES]).to_be_bytes();
+                let crc = crc32(&bytes[CRC_BYTES..HEADER_BYTES]).to_be_bytes();
                 bytes[..CRC_BYTES].copy_from_slice(&crc);
             }
             if let Ok(header) = Header::decode(&bytes) {

@@ -24,7 +24,7 @@ use crate::error::{Refusal, Refused, TEXT_BYTES_MAX};
 use crate::frame::BODY_BYTES_MAX;
 use crate::names::{Class, HostId};
 use std::ops::RangeInclusive;
-use stdx::checksum::crc32c;
+use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
 
 /// The versions that we speak.
@@ -125,7 +125,7 @@ impl Preamble {
         out.put_u8(self.class.code());
         out.put_u8(self.tls as u8);
         out.put_u32(0);
-        let crc = crc32c(&out);
+        let crc = crc32(&out);
         out.put_u32(crc);
         debug_assert_eq!(out.len(), PREAMBLE_BYTES, "one-form: a preamble");
         out
@@ -142,7 +142,7 @@ impl Preamble {
         let (class, tls) = (cursor.u8("preamble is short")?, cursor.u8("preamble is short")?);
         let reserved = cursor.u32("preamble is short")?;
         let end = cursor.offset();
-        if cursor.u32("preamble is short")? != crc32c(&bytes[..end]) {
+        if cursor.u32("preamble is short")? != crc32(&bytes[..end]) {
             return Err(cursor.damaged("wrong checksum of a preamble"));
         }
         if newest < oldest || reserved != 0 || !cursor.is_empty() {
@@ -186,14 +186,14 @@ fn framed(body: &[u8]) -> Vec<u8> {
     debug_assert!(body.len() <= GREETING_BYTES_MAX, "short-greetings: {}", body.len());
     let mut out = Vec::with_capacity(PREFIX_BYTES + body.len());
     out.put_u32(body.len() as u32);
-    out.put_u32(crc32c(body));
+    out.put_u32(crc32(body));
     out.put(body);
     debug_assert_eq!(out.len(), PREFIX_BYTES + body.len(), "one-form: a greeting");
     out
 }
 
 fn checked(crc: u32, body: &[u8]) -> Result<Cursor<'_>, Damaged> {
-    if crc32c(body) != crc {
+    if crc32(body) != crc {
         return Err(Damaged::new("wrong checksum of a greeting", 0));
     }
     Ok(Cursor::new(body))
@@ -505,7 +505,7 @@ mod tests {
         for (code, tls) in [(0, Some(Tls::None)), (2, Some(Tls::IfAsked)), (3, None)] {
             let mut bytes = bytes.clone();
             bytes[15] = code;
-            let crc = crc32c(&bytes[..20]);
+            let crc = crc32(&bytes[..20]);
             bytes[20..].copy_from_slice(&crc.to_be_bytes());
             let expected = tls.map(|tls| Preamble { tls, ..preamble });
             assert_eq!(Preamble::decode(&bytes).ok(), expected, "{code}");
@@ -593,7 +593,7 @@ mod tests {
             (drawn[14], drawn[15]) = (drawn[14] % 4, drawn[15] % 4);
             drawn[16..19].fill(0);
             drawn[19] %= 2;
-            let crc = crc32c(&drawn[..20]).to_be_bytes();
+            let crc = crc32(&drawn[..20]).to_be_bytes();
             drawn[20..].copy_from_slice(&crc);
             if let Ok(preamble) = Preamble::decode(&drawn) {
                 prop_assert_eq!(preamble.encode(), drawn);
@@ -603,7 +603,7 @@ mod tests {
         #[test]
         fn any_greeting_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             // With its checksum, as an attacker would.
-            let crc = crc32c(&bytes);
+            let crc = crc32(&bytes);
             if let Ok(hello) = Hello::decode(crc, &bytes) {
                 prop_assert_eq!(&hello.encode()[PREFIX_BYTES..], &bytes[..]);
             }
@@ -622,7 +622,7 @@ mod tests {
             let mut bytes = arbitrary_hello(seed).encode().split_off(PREFIX_BYTES);
             let at = at % bytes.len();
             bytes[at] = value;
-            if let Ok(hello) = Hello::decode(crc32c(&bytes), &bytes) {
+            if let Ok(hello) = Hello::decode(crc32(&bytes), &bytes) {
                 prop_assert_eq!(&hello.encode()[PREFIX_BYTES..], &bytes[..]);
             }
         }

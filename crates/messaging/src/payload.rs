@@ -5,7 +5,7 @@
 
 use runtime::net::Part;
 use std::rc::Rc;
-use stdx::checksum::{crc32c, crc32c_of};
+use stdx::checksum::{crc32, crc32_of};
 
 /// The body of a message. Small ones are copied once, into what the kernel is handed; the body of
 /// one that is large is handed over as it is.
@@ -63,8 +63,8 @@ impl Payload {
 
     pub(crate) fn crc(&self) -> u32 {
         let crc = match &self.body {
-            Some(body) => crc32c_of(&[&self.head, body]),
-            None => crc32c(&self.head),
+            Some(body) => crc32_of(&[&self.head, body]),
+            None => crc32(&self.head),
         };
         debug_assert!(crc == 0 || !self.is_empty(), "whole-payload: the checksum of nothing");
         crc
@@ -102,7 +102,7 @@ mod tests {
             Payload::with_body(Vec::new(), whole.clone()),
         ];
         for payload in cut {
-            assert_eq!((payload.len(), payload.crc()), (whole.len(), crc32c(&whole)));
+            assert_eq!((payload.len(), payload.crc()), (whole.len(), crc32(&whole)));
             assert_eq!(payload.into_bytes(), whole);
         }
         assert!(Payload::empty().is_empty());

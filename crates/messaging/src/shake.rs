@@ -18,7 +18,7 @@ use runtime::net::{NetError, TcpStream};
 use runtime::time::timeout;
 use std::net::SocketAddr;
 use stdx::Damaged;
-use stdx::checksum::crc32c;
+use stdx::checksum::crc32;
 use tls::Stream as Wire;
 use tls::handshake::{self, Failed};
 
@@ -216,7 +216,7 @@ async fn say_goodbye(wire: &Wire, refused: &Refused) {
     let header = Header {
         body_bytes: bytes,
         raw_bytes: bytes,
-        body_crc: crc32c(text),
+        body_crc: crc32(text),
         ..Header::bare(Kind::Goodbye, 0, why)
     };
     debug_assert!(!header.is_compressed(), "told-why: a goodbye is plain");

@@ -19,17 +19,6 @@ pub fn crc32_of(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// CRC32C (Castagnoli) of parts that follow one another: of what this project's own formats have, for
-/// which it is an instruction of the processor.
-pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
-    parts.iter().fold(0, |crc, part| ::crc32c::crc32c_append(crc, part))
-}
-
-/// The same of one part.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc32c_of(&[bytes])
-}
-
 /// CRC32 of `head || tail`, given the CRC32 of `head`.
 pub fn crc32_append(head: u32, tail: &[u8]) -> u32 {
     let mut hasher = Hasher::new_with_initial(head);
@@ -74,13 +63,6 @@ mod tests {
         assert_eq!(crc32(b""), 0);
         assert_eq!(crc32_join(crc32(b"1234"), crc32(b"56789"), 5), 0xcbf4_3926);
         assert_eq!(crc32_join(crc32(b""), crc32(b"123456789"), 9), 0xcbf4_3926);
-    }
-
-    #[test]
-    fn crc32c_is_the_one_of_iscsi_and_appends() {
-        assert_eq!(crc32c_of(&[b"123456789"]), 0xe306_9283);
-        assert_eq!(crc32c_of(&[b"12", b"", b"3456789"]), 0xe306_9283);
-        assert_eq!(crc32c_of(&[]), 0);
     }
 
     #[test]
