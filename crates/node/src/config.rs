@@ -63,7 +63,7 @@ pub fn config(values: &Values, shards: u16) -> Result<Config, String> {
         boot,
         access: access(values)?,
         audit: audit::Config::of(values),
-        coordinator: replication::Config { batch_memory },
+        coordinator: coordinator(values, batch_memory)?,
         processor,
         membership: None,
         hints: None,
@@ -115,6 +115,18 @@ fn check_sharding(values: &Values) -> Result<(), String> {
 
 fn millis(values: &Values, name: &str) -> Duration {
     Duration::from_millis(values.integer(name).max(1) as u64)
+}
+
+/// How long batches are remembered, and when and how fast they are replayed.
+fn coordinator(values: &Values, batch_memory: Duration) -> Result<replication::Config, String> {
+    const THROTTLE: &str = "batchlog_replay_throttle_in_kb";
+    let replay_bytes_per_second = match values.integer(THROTTLE) {
+        kib @ 0..=0x8000_0000 => kib.unsigned_abs() << 10,
+        kib => return Err(format!("option {THROTTLE}: not between 0 and 2147483648: {kib}")),
+    };
+    // Who coordinates a batch takes no longer than twice that time.
+    let batch_age = 2 * millis(values, "write_request_timeout_in_ms");
+    Ok(replication::Config { batch_memory, batch_age, replay_bytes_per_second })
 }
 
 /// What functions of users may do. Whoever enables them says so twice.

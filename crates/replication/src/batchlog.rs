@@ -2,12 +2,17 @@
 //! hold them.
 //!
 //! Such a batch is first written as one row of `system.batchlog`, which is durable before any
-//! part of it is applied, and removed only when all of it is durable. At start the batches that
-//! are left are replayed: with their own timestamps, so replaying twice does no harm.
+//! part of it is applied, and removed only when all of it is durable. Those that are left are
+//! replayed: with their own timestamps, so replaying twice does no harm.
+//!
+//! The timestamps of a row are those of who coordinates the batch, also where another node keeps
+//! it; its column `written_at` is when it was kept, by the clock of the node that keeps it. So a
+//! batch is as old as that node's own clock says, which also says when tables were truncated.
 //!
 //! Invariants
 //!  - *complete*: the blob of a batch has all its mutations, in their order.
-//!  - *removed-by-its-time*: the removal of a row has the row's own timestamp.
+//!  - *removed-by-its-time*: the removal of a row has the row's own timestamp: a row that comes
+//!    after its removal is covered by it.
 //!
 //! The blob of a batch: version u8 = 1, then per mutation a vint length and its bytes.
 
@@ -20,17 +25,28 @@ use stdx::{Cursor, Damaged, Put};
 
 const VERSION: u8 = 1;
 
-/// A batch on its way to several shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A batch on its way to several shards or nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) id: Uuid,
-    /// Microseconds.
+    /// Microseconds, by the clock of who coordinates it; after 1970.
     pub(crate) written_at: i64,
 }
 
 impl Logged {
-    /// The row that remembers `mutations`.
-    pub(crate) fn row(&self, table: &TableSchema, mutations: &[FrozenMutation]) -> FrozenMutation {
+    /// A new one, of this moment.
+    pub(crate) fn new() -> Logged {
+        let written_at = runtime::time::wall_micros().max(1);
+        Logged { id: cluster::uuids::random_uuid(), written_at }
+    }
+
+    /// The row that remembers `mutations` from `kept_at` on, microseconds by this node's clock.
+    pub(crate) fn row(
+        &self,
+        table: &TableSchema,
+        mutations: &[FrozenMutation],
+        kept_at: i64,
+    ) -> FrozenMutation {
         let mut data = Vec::with_capacity(mutations.iter().map(|it| it.0.len() + 9).sum());
         data.put_u8(VERSION);
         mutations.iter().for_each(|mutation| data.put_vint_bytes(&mutation.0));
@@ -41,7 +57,7 @@ impl Logged {
         let values: [(&str, Vec<u8>); 3] = [
             ("data", data),
             ("version", (VERSION as i32).to_be_bytes().to_vec()),
-            ("written_at", self.written_at.div_euclid(1000).to_be_bytes().to_vec()),
+            ("written_at", kept_at.div_euclid(1000).to_be_bytes().to_vec()),
         ];
         let mut cells: Vec<_> = values
             .iter()
@@ -89,6 +105,12 @@ pub(crate) fn mutations(data: &[u8]) -> Result<Vec<FrozenMutation>, Damaged> {
     Ok(mutations)
 }
 
+/// When a row says that its batch was kept, in microseconds.
+pub(crate) fn kept_at(value: &[u8]) -> Option<i64> {
+    let millis = i64::from_be_bytes(value.try_into().ok()?);
+    Some(millis.saturating_mul(1000))
+}
+
 /// The table of the batches.
 pub(crate) fn table(schema: &cluster::Schema) -> Rc<TableEntry> {
     schema.table("system", "batchlog").cloned().expect("system.batchlog is a system table")
@@ -102,14 +124,17 @@ mod tests {
     fn a_batch_is_read_back_and_damage_is_found() {
         let table = cluster::system_tables::table("system", "batchlog");
         let logged = Logged { id: Uuid::from_u128(5), written_at: 1_000_000 };
-        let inner = vec![logged.removal(&table), logged.row(&table, &[])];
-        let row = logged.row(&table, &inner);
+        let inner = vec![logged.removal(&table), logged.row(&table, &[], 0)];
+        let row = logged.row(&table, &inner, 7_000);
         let view = row.view().unwrap();
         let data = table.column("data").unwrap().id;
         let cell = view.rows().next().unwrap().1.column(data);
         let Some(mutation::ColumnData::Atomic(cell)) = cell else { panic!("no data") };
         let data = cell.value().unwrap();
         assert_eq!(mutations(data), Ok(inner));
+        let kept = view.rows().next().unwrap().1.column(table.column("written_at").unwrap().id);
+        let Some(mutation::ColumnData::Atomic(kept)) = kept else { panic!("no time") };
+        assert_eq!(kept_at(kept.value().unwrap()), Some(7_000));
         for cut in 0..data.len() {
             if let Ok(mutations) = mutations(&data[..cut]) {
                 assert!(mutations.len() < 2);

@@ -74,6 +74,8 @@ pub enum WriteKind {
     Simple,
     Batch,
     UnloggedBatch,
+    /// The remembering of a logged batch: nothing of the batch itself was told to anybody.
+    BatchLog,
     Counter,
     Cas,
     View,
@@ -86,6 +88,7 @@ impl WriteKind {
             WriteKind::Simple => "SIMPLE",
             WriteKind::Batch => "BATCH",
             WriteKind::UnloggedBatch => "UNLOGGED_BATCH",
+            WriteKind::BatchLog => "BATCH_LOG",
             WriteKind::Counter => "COUNTER",
             WriteKind::Cas => "CAS",
             WriteKind::View => "VIEW",

@@ -4,8 +4,10 @@
 //! Invariants
 //!  - *here-or-nodes*: whether a table is here alone does not depend on the token.
 
+use crate::plan::holders::Neighbor;
 use cluster::{Cluster, TableEntry};
 use model::{Token, Uuid};
+use std::collections::BTreeMap;
 
 pub use cluster::placement::{Replica, Replicas};
 
@@ -21,6 +23,8 @@ pub trait Places {
     fn is_in(&self, host: Uuid, data_center: &str) -> bool;
     /// All nodes that are there but this one.
     fn others(&self) -> Vec<Uuid>;
+    /// Those of them that are in the data centre of this node.
+    fn neighbors(&self) -> Vec<Neighbor>;
 }
 
 impl Places for Cluster {
@@ -43,5 +47,22 @@ impl Places for Cluster {
         let (topology, me) = (self.topology(), self.node().host_id);
         let ids = topology.present().map(|member| member.host_id);
         ids.filter(|host| *host != me).collect()
+    }
+    fn neighbors(&self) -> Vec<Neighbor> {
+        let (topology, me) = (self.topology(), self.node());
+        let (mut racks, mut found) = (BTreeMap::new(), Vec::new());
+        for member in topology.present() {
+            if member.host_id == me.host_id || member.data_center != me.data_center {
+                continue;
+            }
+            let next = racks.len() as u16;
+            found.push(Neighbor {
+                host_id: member.host_id,
+                is_alive: Cluster::is_alive(self, member.host_id),
+                rack: *racks.entry(&*member.rack).or_insert(next),
+                is_own_rack: member.rack == me.rack,
+            });
+        }
+        found
     }
 }

@@ -5,8 +5,10 @@
 //!  - *part-of-all*: what is required of a data center is no more than of the cluster, and what is
 //!    alive no more than there is.
 //!
-//! In reading order: this, of a cluster of one node; [`nodes`], of several.
+//! In reading order: this, of a cluster of one node; [`nodes`], of several; [`holders`], of logged
+//! batches.
 
+pub mod holders;
 pub mod nodes;
 
 use crate::options::Consistency;
@@ -49,7 +51,7 @@ pub fn requirement(level: Consistency, copies: &Replication, data_center: &str) 
 
 /// The least number of copies of which any two sets meet.
 #[inline]
-fn quorum(copies: u32) -> u32 {
+pub(crate) fn quorum(copies: u32) -> u32 {
     let quorum = copies / 2 + 1;
     debug_assert!(copies - copies.min(quorum) < quorum, "quorums-meet: {quorum} of {copies}");
     debug_assert!(quorum <= copies.max(1), "quorums-meet: {quorum} of {copies} never meet");

@@ -62,6 +62,12 @@ pub fn serve(verbs: &mut Verbs) {
         reply(increment(&request).await.map(|()| Payload::empty()))
     });
     serve_rounds(verbs);
+    verbs.on_request(verb::BATCH_STORE, |request| async move {
+        reply(keep_batch(&request).await.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::BATCH_FORGET, |request| async move {
+        reply(forget_batches(&request).await.map(|()| Payload::empty()))
+    });
     verbs.on_request(verb::TRUNCATE, |request| async move {
         reply(truncate(&request).await.map(|()| Payload::empty()))
     });
@@ -221,6 +227,32 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
     let timeout = nodes::left(until(request));
     let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter };
     coordinator.lead_here(&table, token, mutation, &options).await
+}
+
+/// Keeps a batch that another node coordinates. It is looked at when it is replayed, by when this
+/// node knows its tables.
+async fn keep_batch(request: &Request) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let (logged, mutations) =
+        wire::batches::decode_store(&request.take_payload()).map_err(damaged)?;
+    let schema = coordinator.cluster.schema();
+    for mutation in &mutations {
+        let table = schema.table_by_id(mutation.view().map_err(damaged)?.table());
+        if table.is_some_and(|table| !coordinator.is_spread(table)) {
+            return Err(damaged(Damaged::new("a batch of tables of this node alone", 0)));
+        }
+    }
+    coordinator.held().received.add(1);
+    let kept = coordinator.keep_batch(logged, &mutations).await;
+    kept.map_err(|error| refused(Cause::Write(error)))
+}
+
+async fn forget_batches(request: &Request) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let batches = wire::batches::decode_forget(&request.take_payload()).map_err(damaged)?;
+    debug_assert!(!batches.is_empty(), "checked-where-it-enters: of no batch");
+    let forgotten = coordinator.forget_batches(&batches).await;
+    forgotten.map_err(|error| refused(Cause::Write(error)))
 }
 
 async fn promise(request: &Request) -> Result<Payload, Refusal> {

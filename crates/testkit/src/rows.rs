@@ -24,7 +24,7 @@ pub async fn start(config: BootConfig) -> Rc<Coordinator> {
         SyncMode::Periodic { period } => period * 2,
     };
     cluster::boot(config).await.expect("a start");
-    Coordinator::start(Config { batch_memory }).await.expect("a start");
+    Coordinator::start(Config::new(batch_memory)).await.expect("a start");
     runtime::local::get::<Coordinator>()
 }
 

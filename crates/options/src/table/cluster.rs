@@ -92,7 +92,11 @@ pub(super) const HINTS: &[OptionRow] = &[
     )
     .live(),
     number("max_hints_delivery_threads", "2", "Nodes that get hints at a time").idle(),
-    number("batchlog_replay_throttle_in_kb", "1024", "KiB a second of batches").idle(),
+    number(
+        "batchlog_replay_throttle_in_kb",
+        "1024",
+        "KiB a second of batches that are replayed; 0: no limit",
+    ),
     number("batchlog_replay_cleanup_after_replays", "1", "Rounds between flushes of batches")
         .live()
         .idle(),

@@ -1,28 +1,34 @@
-//! Batches that are all or nothing: recorded in the batchlog, tried again until all of them is
-//! written, forgotten.
+//! Batches that are all or nothing: remembered before anybody is told of a part, tried again until
+//! all of them is written, forgotten.
 //!
-//! A batch of which parts are on several nodes is in the batchlog of the node that coordinates it,
-//! before any replica is told and until enough of each part's replicas have acknowledged; a start
-//! tries again what was left.
+//! A batch of several shards of this node is remembered in the batchlog of this node. One of which
+//! parts are on several nodes is in the batchlogs of up to two other nodes of this data centre
+//! ([`crate::plan::holders`]), and not of this one: it is this one that may die in the middle of
+//! it. Only where nobody else can be reached, or where a part is of a table that no other node has,
+//! this node keeps it itself. When enough of each part's replicas have acknowledged, those who keep
+//! it are told to forget it; until then this node tries again what was left, and after a while
+//! (`replay`) those who keep it do.
 //!
 //! Invariants
 //!  - *complete*: as in `batch`.
-//!  - *forgotten-when-durable*: the row of a batch is removed only after all of it was applied,
-//!    and not before what was applied is durable.
+//!  - *remembered-first*: a batch of several parts is durable where it is kept before any replica
+//!    is told of any of them, on one node at least (*one-is-enough*, `nodes::holders`). Where
+//!    nobody has said in time that it is, the write ends, nobody is told, and those who may have it
+//!    are told to forget it.
+//!  - *forgotten-when-durable*: see `forget`.
+//!  - *said-uncertain*: as in `nodes`: what was remembered is a timeout or a failure, if it is not
+//!    acknowledged.
 
 use crate::batchlog::{self, Logged};
 use crate::coordinator::batch::{self, Groups};
-use crate::coordinator::nodes::{self, Parts};
+use crate::coordinator::forget::{Holders, forget};
+use crate::coordinator::held::{Kept, owner_of};
+use crate::coordinator::nodes::{self, AskedToKeep, Parts, Planted};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{BatchKind, Consistency, WriteKind, WriteOptions};
-use crate::range;
-use cluster::TableEntry;
-use model::{Token, Uuid};
 use mutation::FrozenMutation;
-use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
-use runtime::sync::Receiver;
-use runtime::time::Instant;
+use runtime::time::{Instant, timeout};
 use std::time::Duration;
 
 /// Writes all groups. Logged, and of several shards: remembered first.
@@ -46,22 +52,21 @@ async fn write_remembered(groups: Groups) -> Result<(), storage::WriteError> {
     let logged = remember(&coordinator, &all).await?;
     let applied = batch::apply(&coordinator, groups).await;
     match applied {
-        Ok(()) => forget(&coordinator, logged),
-        Err(_) => retry_later(&coordinator, logged, all),
+        Ok(()) => forget(&coordinator, logged, Holders::here()),
+        Err(_) => retry_later(&coordinator, logged, all, Holders::here()),
     }
     applied
 }
 
-/// Writes a batch to the batchlog.
-pub(crate) async fn remember(
+/// Writes a batch of this node alone to the batchlog.
+async fn remember(
     coordinator: &Coordinator,
     mutations: &[FrozenMutation],
 ) -> Result<Logged, storage::WriteError> {
     let table = batchlog::table(&coordinator.cluster.schema());
-    let id = cluster::uuids::random_uuid();
-    let logged = Logged { id, written_at: runtime::time::wall_micros() };
-    let row = logged.row(&table.schema, mutations);
-    coordinator.apply(owner_of(&table, id), row).await?;
+    let logged = Logged::new();
+    let row = logged.row(&table.schema, mutations, logged.written_at);
+    coordinator.apply(owner_of(&table, logged.id), row).await?;
     coordinator.traffic.logged_batches.add(1);
     Ok(logged)
 }
@@ -76,6 +81,7 @@ pub(crate) async fn write_spread(
     nodes::refuse_write(options.consistency)?;
     entries.iter().for_each(BatchEntry::check);
     let parts = Parts::of(coordinator, entries);
+    parts.check(coordinator, options)?;
     if kind == BatchKind::Unlogged || parts.count() < 2 {
         return parts.write(coordinator, options).await;
     }
@@ -89,98 +95,97 @@ pub(crate) async fn write_spread(
 async fn write_parts(parts: Parts, options: WriteOptions) -> Result<(), WriteError> {
     let failed = |error| write_failed(error, options.consistency, options.kind, 1);
     let coordinator = own_coordinator().map_err(failed)?;
-    let all: Vec<FrozenMutation> = parts.mutations().cloned().collect();
     assert!(1 < parts.count(), "complete: what goes as one need not be remembered");
-    let logged = remember(&coordinator, &all).await.map_err(failed)?;
-    let written = parts.write(&coordinator, &options).await;
-    match &written {
-        Ok(()) => forget(&coordinator, logged),
-        Err(_) => retry_later(&coordinator, logged, all),
+    let all: Vec<FrozenMutation> = parts.mutations().cloned().collect();
+    let (logged, until) = (Logged::new(), Instant::now() + options.timeout);
+    if coordinator.is_planted(Planted::TellsFirst) {
+        let written = parts.write(&coordinator, &options).await;
+        let holders = remember_apart(&coordinator, &logged, &all, false, &options).await?;
+        forget(&coordinator, logged, holders);
+        return written;
     }
-    written
+    let is_partly_here = parts.is_partly_here();
+    let holders = remember_apart(&coordinator, &logged, &all, is_partly_here, &options).await?;
+    // The parts have what is left of the time, and some at least: they are certain to be told.
+    let left = nodes::left(until).max(options.timeout / 4);
+    let written = parts.write(&coordinator, &WriteOptions { timeout: left, ..options }).await;
+    match &written {
+        Ok(()) => forget(&coordinator, logged, holders),
+        Err(_) => retry_later(&coordinator, logged, all, holders),
+    }
+    written.map_err(|error| match error {
+        WriteError::Unavailable { consistency, required, .. } => {
+            stdx::probe!("replicas went while a batch was on its way");
+            let (received, kind) = (0, options.kind);
+            WriteError::Timeout { consistency, received, required, kind }
+        }
+        error => error,
+    })
 }
 
-/// Batches of one shard that wait to be forgotten at most; others are applied again at the next
-/// start.
-pub(crate) const FORGETTING_MAX: usize = 1 << 16;
-/// Batches that are forgotten by one write.
-const FORGOTTEN_AT_ONCE_MAX: usize = 256;
-/// Half-done batches of one shard that are tried again at most; others at the next start.
+/// Has a batch kept elsewhere, or else here; who may have it.
+async fn remember_apart(
+    coordinator: &Coordinator,
+    logged: &Logged,
+    all: &[FrozenMutation],
+    is_partly_here: bool,
+    options: &WriteOptions,
+) -> Result<Holders, WriteError> {
+    let until = Instant::now() + options.timeout;
+    let WriteOptions { consistency, .. } = *options;
+    let (kind, received, required) = (WriteKind::BatchLog, 0, 1);
+    let too_late = WriteError::Timeout { consistency, received, required, kind };
+    let AskedToKeep { hosts, kept, have_ended } = match is_partly_here {
+        true => AskedToKeep { hosts: Vec::new(), kept: 0, have_ended: true },
+        false => coordinator.ask_to_keep(logged, all, options.timeout).await,
+    };
+    assert!(kept as usize <= hosts.len(), "remembered-first: {kept} of {hosts:?}");
+    let holders = Holders { is_here: false, hosts };
+    if 0 < kept {
+        coordinator.traffic.logged_batches.add(1);
+        return Ok(holders);
+    }
+    if !have_ended {
+        stdx::probe!("nobody has said in time that a batch is kept");
+        forget(coordinator, *logged, holders);
+        return Err(too_late);
+    }
+    let here = timeout(nodes::left(until), coordinator.keep_batch(*logged, all)).await;
+    let holders = Holders { is_here: true, ..holders };
+    match here {
+        Ok(Ok(())) => {
+            coordinator.traffic.logged_batches.add(1);
+            Ok(holders)
+        }
+        failed => {
+            forget(coordinator, *logged, holders);
+            let error = failed.ok().and_then(Result::err);
+            let failed = |error| write_failed(error, consistency, kind, required);
+            Err(error.map_or(too_late, failed))
+        }
+    }
+}
+
+/// Half-done batches of one shard that are tried again at most; others are replayed by who keeps
+/// them.
 const RETRYING_MAX: u32 = 1024;
 /// Time between two tries.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-const _: () = assert!(FORGOTTEN_AT_ONCE_MAX <= FORGETTING_MAX, "a part of what waits");
 const _: () = assert!(0 < RETRYING_MAX, "a half-done batch is tried again");
 
-/// A batch that is applied.
-#[derive(Debug)]
-pub(crate) struct Applied {
-    logged: Logged,
-    /// When it is durable.
-    due: Instant,
-}
-
-/// Schedules the removal of a batch's row, for when all of the batch is durable.
-pub(crate) fn forget(coordinator: &Coordinator, logged: Logged) {
-    let due = Instant::now() + coordinator.config.batch_memory;
-    if coordinator.applied.try_send(Applied { logged, due }).is_err() {
-        stdx::probe!("a batch is remembered until the next start");
-    }
-}
-
-/// Removes the rows of batches that are durable, for as long as the coordinator lives.
-pub(crate) async fn forget_durable(mut applied: Receiver<Applied>) {
-    let mut next = applied.recv().await;
-    while let Some(first) = next.take() {
-        runtime::time::sleep_until(first.due).await;
-        let now = Instant::now();
-        assert!(first.due <= now, "forgotten-when-durable: {:?} is not yet", first.logged);
-        let mut due = vec![first.logged];
-        while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
-            match applied.try_recv() {
-                Some(one) if one.due <= now => due.push(one.logged),
-                Some(later) => next = Some(later),
-                None => break,
-            }
-        }
-        assert!(due.len() <= FORGOTTEN_AT_ONCE_MAX, "{} batches at once", due.len());
-        let in_order = next.as_ref().is_none_or(|next| first.due <= next.due);
-        assert!(in_order, "forgotten-when-durable: a later batch was due before");
-        remove(&due).await;
-        if next.is_none() {
-            next = applied.recv().await;
-        }
-    }
-}
-
-async fn remove(batches: &[Logged]) {
-    let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
-    let table = batchlog::table(&coordinator.cluster.schema());
-    let mut groups = Groups::new();
-    for logged in batches {
-        let shard = owner_of(&table, logged.id);
-        groups.entry(shard).or_default().push(logged.removal(&table.schema));
-    }
-    if let Err(error) = batch::apply(&coordinator, groups).await {
-        tracing::warn!(
-            target: "batchlog", %error,
-            "cannot remove applied batches from system.batchlog"
-        );
-    }
-}
-
 /// Retries a batch that was applied in part until it succeeds.
-pub(crate) fn retry_later(
+fn retry_later(
     coordinator: &Coordinator,
     logged: Logged,
     mutations: Vec<FrozenMutation>,
+    holders: Holders,
 ) {
     let retrying = coordinator.retrying.get();
     if RETRYING_MAX <= retrying {
         tracing::warn!(
             target: "batchlog", id = %logged.id,
-            "too many batches are being retried: this one is replayed at the next start"
+            "too many batches are being retried: this one is replayed by those who keep it"
         );
         return;
     }
@@ -188,14 +193,14 @@ pub(crate) fn retry_later(
     coordinator.background.spawn(async move {
         loop {
             runtime::time::sleep(RETRY_PERIOD).await;
-            let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
+            let Ok(coordinator) = own_coordinator() else { return };
             coordinator.traffic.batch_retries.add(1);
-            match nodes::retry(&coordinator, mutations.clone()).await {
+            match nodes::complete(&coordinator, logged.written_at, mutations.clone()).await {
                 Ok(()) => {
                     let retrying = coordinator.retrying.get();
                     assert!((1..=RETRYING_MAX).contains(&retrying), "{retrying} batches retried");
                     coordinator.retrying.set(retrying - 1);
-                    return forget(&coordinator, logged);
+                    return forget(&coordinator, logged, holders);
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -208,30 +213,16 @@ pub(crate) fn retry_later(
     });
 }
 
-fn owner_of(table: &TableEntry, id: Uuid) -> u16 {
-    table.tablets.shard_of(Token::of(id.as_bytes()))
-}
-
-/// Replays the batches in the batchlog, and removes them. Returns their number.
+/// Replays the batches of this node alone that an earlier life has left, and removes them; returns
+/// their number. Those of other nodes too are replayed when these may be there.
 pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, WriteError> {
-    let table = batchlog::table(&coordinator.cluster.schema());
+    if coordinator.is_planted(Planted::ForgetsBatches) {
+        return Ok(0);
+    }
     let mut finished = 0;
-    for (logged, data) in remembered(coordinator, &table).await? {
-        match batchlog::mutations(&data) {
-            Ok(mutations) => {
-                let is_spread = nodes::is_spread(coordinator, &mutations);
-                match nodes::retry(coordinator, mutations.clone()).await {
-                    Ok(()) => {}
-                    // Its nodes are not there yet, as a rule.
-                    Err(error) if is_spread => {
-                        let id = logged.id;
-                        tracing::info!(target: "batchlog", %id, %error, "batch is replayed later");
-                        retry_later(coordinator, logged, mutations);
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+    for Kept { logged, kept_at, data } in coordinator.all_kept().await? {
+        let mutations = match batchlog::mutations(&data) {
+            Ok(mutations) => mutations,
             Err(damaged) => {
                 tracing::warn!(
                     target: "batchlog", id = %logged.id, %damaged,
@@ -239,71 +230,15 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
                 );
                 continue;
             }
+        };
+        if nodes::is_spread(coordinator, &mutations) {
+            let known = coordinator.know_batch(logged.id).await;
+            known.map_err(|error| write_failed(error, Consistency::One, WriteKind::Batch, 1))?;
+            continue;
         }
-        forget(coordinator, logged);
+        nodes::complete(coordinator, kept_at, mutations).await?;
+        forget(coordinator, logged, Holders::here());
         finished += 1;
     }
     Ok(finished)
-}
-
-/// All batches in the batchlog: what is needed to remove them, and their blobs.
-async fn remembered(
-    coordinator: &Coordinator,
-    table: &TableEntry,
-) -> Result<Vec<(Logged, Vec<u8>)>, WriteError> {
-    let options = crate::ReadOptions::new(Consistency::One, Duration::from_secs(600));
-    let mut command = read_all(table);
-    let mut found = Vec::new();
-    loop {
-        let page = coordinator.read(table, Token::MIN, &command, &options).await;
-        let page = page.map_err(|error| {
-            WriteError::Refused(format!("cannot read system.batchlog: {error}"))
-        })?;
-        collect(&command, &page, &mut found);
-        match page.resume {
-            Some(resume) => {
-                range::check_progress(command.resume.as_ref(), &resume);
-                command.resume = Some(resume);
-            }
-            None => return Ok(found),
-        }
-    }
-}
-
-fn read_all(table: &TableEntry) -> ReadCommand {
-    let bound = |token, after| RingBound { token, key: None, after };
-    let data = table.schema.column("data").expect("a column of system.batchlog");
-    ReadCommand {
-        table: table.schema.id,
-        partitions: Partitions::Range {
-            start: bound(Token::MIN, false),
-            end: bound(Token::MAX, true),
-        },
-        ranges: vec![SendRange::full()],
-        reversed: false,
-        columns: vec![(data.id, ColumnForm::ValueWithTimes)],
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: runtime::time::wall_micros().div_euclid(1_000_000),
-        bypass_cache: true,
-        shape: mutation::RowShape::Whole,
-        resume: None,
-    }
-}
-
-fn collect(command: &ReadCommand, page: &Page, found: &mut Vec<(Logged, Vec<u8>)>) {
-    range::check_page(command, page);
-    for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
-        let Ok(id) = Uuid::from_slice(partition.key()) else { continue };
-        for column in partition.rows().flat_map(|row| row.columns()) {
-            if let (Some(data), Some(times)) = (column.value, column.times) {
-                found.push((Logged { id, written_at: times.timestamp }, data.to_vec()));
-            }
-        }
-    }
 }

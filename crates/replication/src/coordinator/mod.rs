@@ -1,17 +1,21 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
 //!
-//! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`nodes`] (tables
-//! that are on several nodes), `logged` (batches that are remembered), `lwt` (rounds of conditional
-//! writes where there is one replica), `acceptor` (this node as one of several), [`rate`] (limits
-//! of partitions), [`row_ttl`] (rows that say when they expire).
+//! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`held`] (batches
+//! that this node keeps), [`nodes`] (tables that are on several nodes), `forget`, `replay` and
+//! `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
+//! conditional writes where there is one replica), `acceptor` (this node as one of several),
+//! [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod acceptor;
 mod batch;
+mod forget;
+pub mod held;
 mod here;
 mod logged;
 pub(crate) mod lwt;
 pub mod nodes;
 pub mod rate;
+mod replay;
 pub mod row_ttl;
 
 use crate::counter;
@@ -29,6 +33,7 @@ use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::Erased;
+use runtime::group::STREAMING;
 use runtime::sync::{Sender, channel};
 use runtime::task::{Scope, join_all};
 use runtime::time::{Mark, timeout};
@@ -47,6 +52,19 @@ pub struct Config {
     /// after which an applied write is durable (nothing in batch sync mode, otherwise more than
     /// the period).
     pub batch_memory: Duration,
+    /// How old a batch is that is kept for a coordinator when it is replayed: at least the time
+    /// that coordinators take for one.
+    pub batch_age: Duration,
+    /// Bytes of batches that are replayed in a second; 0: no bound.
+    pub replay_bytes_per_second: u64,
+}
+
+impl Config {
+    /// With a memory, and else the defaults of the options.
+    pub const fn new(batch_memory: Duration) -> Config {
+        let batch_age = Duration::from_secs(4);
+        Config { batch_memory, batch_age, replay_bytes_per_second: 1 << 20 }
+    }
 }
 
 /// One mutation of a batch with its place.
@@ -87,7 +105,12 @@ pub struct Coordinator {
     /// What goes on after a request was answered.
     pub(crate) background: Scope,
     /// Batches to be forgotten.
-    pub(crate) applied: Sender<logged::Applied>,
+    pub(crate) applied: Sender<forget::Applied>,
+    /// Requests to other nodes to forget batches, under way.
+    telling: Rc<Cell<u32>>,
+    /// Batches that this node keeps, on the shard that has them.
+    held: held::Held,
+    replaying: replay::Replaying,
     /// Half-done batches that are tried again.
     pub(crate) retrying: Cell<u32>,
     /// Rounds of conditional writes whose rows are to be removed.
@@ -105,31 +128,19 @@ impl Coordinator {
     /// Puts a coordinator on every shard, then finishes the batches and the conditional writes that
     /// an earlier run has left half done. Runs on shard 0, after `cluster::boot`.
     pub fn start(config: Config) -> Erased<'static, Result<(), WriteError>> {
+        Coordinator::start_among(config, nodes::Nodes::default)
+    }
+
+    /// The same, with what each shard knows of other nodes.
+    pub(crate) fn start_among(
+        config: Config,
+        nodes: impl Fn() -> nodes::Nodes + Clone + Send + 'static,
+    ) -> Erased<'static, Result<(), WriteError>> {
         Erased::new(move || async move {
             assert!(runtime::shard_id() == 0, "coordinators are started on shard 0");
-            let set = move || async move {
-                let (sender, receiver) = channel(logged::FORGETTING_MAX);
-                let (learned, rounds) = channel(logged::FORGETTING_MAX);
-                let background = Scope::new();
-                background.spawn(logged::forget_durable(receiver));
-                background.spawn(lwt::forget_durable(rounds));
-                background.spawn(cluster::rates::keep());
-                let present = runtime::local::try_get::<Coordinator>();
-                assert!(present.is_none(), "a shard has one coordinator");
-                runtime::local::set(Rc::new(Coordinator {
-                    config,
-                    cluster: runtime::local::get(),
-                    storage: runtime::local::get(),
-                    shard: runtime::shard_id(),
-                    background,
-                    applied: sender,
-                    retrying: Cell::new(0),
-                    learned,
-                    expired: row_ttl::Counters::default(),
-                    requests: rate::Counts::default(),
-                    traffic: Traffic::of_shard(),
-                    nodes: nodes::Nodes::default(),
-                }));
+            let set = move || {
+                let nodes = nodes.clone();
+                async move { Coordinator::set(config, nodes()) }
             };
             runtime::on_all_shards(set).await;
             let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
@@ -139,6 +150,36 @@ impl Coordinator {
             runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
             Ok(())
         })
+    }
+
+    /// Puts a coordinator on this shard.
+    fn set(config: Config, nodes: nodes::Nodes) {
+        let (sender, receiver) = channel(forget::FORGETTING_MAX);
+        let (learned, rounds) = channel(forget::FORGETTING_MAX);
+        let background = Scope::new();
+        background.spawn(forget::forget_durable(receiver));
+        background.spawn(lwt::forget_durable(rounds));
+        background.spawn(cluster::rates::keep());
+        drop(background.spawn_in(STREAMING, replay::keep_replaying()));
+        let present = runtime::local::try_get::<Coordinator>();
+        assert!(present.is_none(), "a shard has one coordinator");
+        runtime::local::set(Rc::new(Coordinator {
+            config,
+            cluster: runtime::local::get(),
+            storage: runtime::local::get(),
+            shard: runtime::shard_id(),
+            background,
+            applied: sender,
+            telling: Rc::default(),
+            held: held::Held::default(),
+            replaying: replay::Replaying::default(),
+            retrying: Cell::new(0),
+            learned,
+            expired: row_ttl::Counters::default(),
+            requests: rate::Counts::default(),
+            traffic: Traffic::of_shard(),
+            nodes,
+        }));
     }
 
     /// What the scans for expired rows have done; zeros but on shard 0.

@@ -461,6 +461,11 @@ impl Hints {
         self.truncated.note(table, at, &is_there).await
     }
 
+    /// When a table was truncated, in microseconds by this node's clock.
+    pub(crate) fn truncated_at(&self, table: TableId) -> Option<i64> {
+        self.truncated.at(table)
+    }
+
     /// Drops all hints that there are, or those for one node.
     pub fn discard(&self, of: Option<Uuid>) -> Erased<'_, ()> {
         Erased::new(move || async move {

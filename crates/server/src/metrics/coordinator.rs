@@ -257,6 +257,33 @@ fn replica(sheet: &mut Sheet, traffic: &Traffic) {
     );
 }
 
+/// The batches that this shard keeps, mostly for other nodes.
+pub(super) fn batches(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
+    let held = coordinator.held();
+    let help = "Logged batches that are kept until they are applied.";
+    sheet.gauge("batchlog_manager_batches", help, &[], held.len() as u64);
+    counters(
+        sheet,
+        &[
+            (
+                "batchlog_manager_discarded",
+                "Mutations of logged batches that were too old to be replayed.",
+                held.discarded.get(),
+            ),
+            (
+                "batchlog_manager_received",
+                "Logged batches that other nodes had this one keep.",
+                held.received.get(),
+            ),
+            (
+                "batchlog_manager_replayed",
+                "Logged batches that were completed by a replay.",
+                held.completed.get(),
+            ),
+        ],
+    );
+}
+
 pub(super) fn expiry(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
     let expired = coordinator.expired();
     counters(

@@ -3,38 +3,36 @@
 //!
 //! Invariants
 //!  - *complete*: as in `coordinator::batch`.
+//!  - *said-uncertain*: as in [`super`]: a batch is unavailable only if no replica was told of any
+//!    part of it.
 
 use super::Coordinator;
 use super::peers::Told;
-use super::write::Spread;
+use super::write::{Spread, unavailable};
 use crate::coordinator::{BatchEntry, batch};
 use crate::error::{WriteError, write_failed};
-use crate::options::{Consistency, WriteKind, WriteOptions};
+use crate::options::{Consistency, WriteOptions};
 use crate::placement::Replica;
+use crate::plan::nodes::plan_write;
 use cluster::Replication;
-use model::Token;
-use mutation::{FrozenMutation, FrozenView};
+use mutation::FrozenMutation;
 use runtime::task::join_all;
 use runtime::time::timeout;
 use std::rc::Rc;
-use std::time::Duration;
-
-/// How long one try of a batch that is left waits for its replicas.
-const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A batch by where it goes.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// By shard of this node.
-    here: batch::Groups,
-    spread: Vec<Part>,
+    pub(super) here: batch::Groups,
+    pub(super) spread: Vec<Part>,
 }
 
 /// Mutations that go to the same replicas.
-struct Part {
-    replicas: Rc<[Replica]>,
-    copies: Rc<Replication>,
-    mutations: Vec<FrozenMutation>,
+pub(super) struct Part {
+    pub(super) replicas: Rc<[Replica]>,
+    pub(super) copies: Rc<Replication>,
+    pub(super) mutations: Vec<FrozenMutation>,
 }
 
 impl Parts {
@@ -76,6 +74,31 @@ impl Parts {
         self.here.len() + self.spread.len()
     }
 
+    /// Whether some of them are of tables that no other node has.
+    pub(crate) fn is_partly_here(&self) -> bool {
+        !self.here.is_empty()
+    }
+
+    /// Refuses what has too few replicas alive for one of its parts, before anybody is told of
+    /// another one.
+    pub(crate) fn check(
+        &self,
+        coordinator: &Coordinator,
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        let level = options.consistency;
+        for Part { replicas, copies, .. } in &self.spread {
+            let candidates = coordinator.candidates(replicas);
+            let factors = coordinator.factors(copies, replicas, level);
+            match plan_write(level, &factors, &candidates) {
+                // Hints may be enough.
+                Err(_) if level == Consistency::Any => {}
+                planned => drop(planned.map_err(|missing| unavailable(options, missing))?),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all of them; an error is the first.
     pub(crate) async fn write(
         self,
@@ -111,34 +134,4 @@ impl Parts {
 fn is_same(a: &[Replica], b: &[Replica]) -> bool {
     let place = |replica: &Replica| (replica.host_id, replica.shard);
     a.iter().map(place).eq(b.iter().map(place))
-}
-
-/// Whether a part of a batch is on several nodes.
-pub(crate) fn is_spread(coordinator: &Coordinator, mutations: &[FrozenMutation]) -> bool {
-    let schema = coordinator.cluster.schema();
-    mutations.iter().any(|mutation| {
-        let table = mutation.view().ok().and_then(|view| schema.table_by_id(view.table()));
-        table.is_some_and(|table| coordinator.is_spread(table))
-    })
-}
-
-/// Writes the mutations of a batch that is left, where their tables are still there.
-pub(crate) async fn retry(
-    coordinator: &Coordinator,
-    mutations: Vec<FrozenMutation>,
-) -> Result<(), WriteError> {
-    let schema = coordinator.cluster.schema();
-    let remembered = mutations.len();
-    let mut entries = Vec::with_capacity(remembered);
-    for mutation in mutations {
-        let Ok(view) = FrozenView::parse(&mutation.0) else { continue };
-        let (table, token) = (schema.table_by_id(view.table()), Token::of(view.key()));
-        if let Some(table) = table.cloned() {
-            entries.push(BatchEntry { table, token, mutation });
-        }
-    }
-    assert!(entries.len() <= remembered, "complete: {} of {remembered}", entries.len());
-    let (consistency, kind) = (Consistency::Quorum, WriteKind::Batch);
-    let options = WriteOptions { consistency, timeout: RETRY_TIMEOUT, kind };
-    Parts::of(coordinator, entries).write(coordinator, &options).await
 }

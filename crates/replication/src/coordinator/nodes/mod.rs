@@ -14,12 +14,14 @@
 //!
 //! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
 //! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
-//! `owner` (writes that depend on what is there), `lead` (who leads rounds), `batches`, `counters`,
-//! `truncate`.
+//! `owner` (writes that depend on what is there), `lead` (who leads rounds), `batches`, `holders`
+//! (who keeps them), `complete` (those that are left), `counters`, `truncate`.
 
 mod batches;
+mod complete;
 mod counters;
 mod gather;
+mod holders;
 mod lead;
 mod owner;
 mod peers;
@@ -30,8 +32,10 @@ mod rounds;
 mod truncate;
 mod write;
 
-pub(crate) use batches::{Parts, is_spread, retry};
+pub(crate) use batches::Parts;
+pub(crate) use complete::{complete, is_spread};
 pub(crate) use counters::{refusal_of, refusal_of_read};
+pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
 pub use lead::Executor;
 pub(crate) use lead::options_of;
 pub use owner::{Owner, Round};
@@ -48,6 +52,7 @@ use crate::plan::nodes::{Candidate, Candidates, Factors};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
+use runtime::Erased;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -89,27 +94,39 @@ pub enum Planted {
     LeavesUnfinished,
     /// A replica does not tell since which one a proposal is made.
     HidesSince,
+    /// Replicas are told of a logged batch before it is remembered.
+    TellsFirst,
+    /// A node does not look for the batches that an earlier life has kept.
+    ForgetsBatches,
+    /// It replays them with timestamps of its own.
+    ReplaysAnew,
 }
 
 impl Coordinator {
-    /// From now on this shard's requests go to where `places` says that replicas are, and not to
-    /// where the cluster does: for tests without one. Once on each shard, before its first request.
+    /// As [`Coordinator::start`], where replicas are where `places` of each shard says, and not
+    /// where the cluster does, with a mistake or none: for tests without a cluster.
     #[doc(hidden)]
-    pub fn join(&self, places: Rc<dyn Places>) {
-        if let Some(hints) = Hints::of_shard() {
+    pub fn start_joined<P: Places + 'static>(
+        config: super::Config,
+        places: impl Fn() -> P + Clone + Send + 'static,
+        planted: Option<Planted>,
+    ) -> Erased<'static, Result<(), WriteError>> {
+        Coordinator::start_among(config, move || {
+            let joined: Rc<dyn Places> = Rc::new(places());
+            let planted = Cell::new(planted);
+            Nodes { places: OnceCell::from(joined), planted, ..Nodes::default() }
+        })
+    }
+
+    /// From now on this shard's hints go by what its coordinator was told when it was started.
+    #[doc(hidden)]
+    pub fn join_hints(&self) {
+        if let (Some(hints), Some(places)) = (Hints::of_shard(), self.nodes.places.get()) {
             hints.join(places.clone());
         }
-        let joined = self.nodes.places.set(places);
-        assert!(joined.is_ok(), "acknowledged-at-level: a shard joins once");
     }
 
-    /// Plants a mistake.
-    #[doc(hidden)]
-    pub fn plant(&self, planted: Planted) {
-        self.nodes.planted.set(Some(planted));
-    }
-
-    pub(super) fn is_planted(&self, planted: Planted) -> bool {
+    pub(in crate::coordinator) fn is_planted(&self, planted: Planted) -> bool {
         self.nodes.planted.get() == Some(planted)
     }
 

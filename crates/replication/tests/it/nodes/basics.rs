@@ -364,29 +364,52 @@ fn batches_go_to_all_replicas_of_all_their_parts() {
             }
         }
     });
-    // A logged batch is tried again until those that it needs are there.
+    // One of which a part has too few replicas is not begun.
     nodes.crash(1);
     nodes.crash(2);
     nodes.run(0, async {
-        let table = entry("ks", "t");
-        let entry = |pk: i32| BatchEntry {
-            table: table.clone(),
-            token: rows::token(pk),
-            mutation: rows::put(&table, pk, 9, 9),
-        };
-        let entries = (0..20).map(entry).collect();
-        let options = write_options(QUORUM);
-        let written = coordinator().write_batch(BatchKind::Logged, entries, &options).await;
-        assert!(matches!(written, Err(WriteError::Unavailable { .. })), "{written:?}");
+        for kind in [BatchKind::Unlogged, BatchKind::Logged] {
+            let written = batch(0..20, 9, kind).await;
+            assert!(matches!(written, Err(WriteError::Unavailable { .. })), "{written:?}");
+        }
     });
     nodes.start(1);
     nodes.start(2);
     nodes.world.run_for(10 * SECOND);
     nodes.run(3, async {
         for pk in 0..20 {
-            assert_eq!(get(pk, QUORUM).await, Ok(Some(9)), "the batch is whole");
+            assert_eq!(get(pk, ALL).await, Ok(Some(1)), "the batch was refused");
         }
     });
+    // One that was begun is tried again until all of it is written.
+    nodes.set_cut_from(0, 1, true);
+    nodes.set_cut_from(0, 2, true);
+    let written = nodes.run(0, batch(0..20, 9, BatchKind::Logged));
+    let timed_out =
+        |kind| matches!(&written, Err(WriteError::Timeout { kind: it, .. }) if *it == kind);
+    let was_kept = timed_out(WriteKind::Batch);
+    assert!(was_kept || timed_out(WriteKind::BatchLog), "{written:?}");
+    nodes.set_cut_from(0, 1, false);
+    nodes.set_cut_from(0, 2, false);
+    nodes.world.run_for(20 * SECOND);
+    nodes.run(3, async move {
+        let first = get(0, QUORUM).await.expect("a read");
+        assert!(first == Some(9) || !was_kept, "it was kept");
+        for pk in 0..20 {
+            assert_eq!(get(pk, QUORUM).await, Ok(first), "the batch is whole");
+        }
+    });
+}
+
+/// A batch that sets some keys to one value, which is its timestamp too.
+async fn batch(keys: std::ops::Range<i32>, value: i32, kind: BatchKind) -> Result<(), WriteError> {
+    let table = entry("ks", "t");
+    let entry = |pk: i32| BatchEntry {
+        table: table.clone(),
+        token: rows::token(pk),
+        mutation: rows::put(&table, pk, value, value.into()),
+    };
+    coordinator().write_batch(kind, keys.map(entry).collect(), &write_options(QUORUM)).await
 }
 
 #[test]

@@ -27,7 +27,7 @@ async fn live(ip: IpAddr, seed: SocketAddr) {
         NodeConfig { listen_address: ip, broadcast_address: ip, rpc_address: ip, ..node_config(4) };
     let segment_bytes = config.storage.segment_bytes;
     cluster::boot(BootConfig { node, ..config }).await.expect("a start");
-    Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
+    Coordinator::start(Config::new(Duration::ZERO)).await.expect("a start");
     let config = membership::Config {
         seeds: vec![seed],
         listen: SocketAddr::new(ip, PORT),

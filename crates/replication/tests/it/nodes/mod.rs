@@ -1,6 +1,7 @@
 //! Several simulated nodes that keep copies of each other's tables.
 
 mod basics;
+mod batchlog;
 mod faults;
 mod hints;
 mod joined;

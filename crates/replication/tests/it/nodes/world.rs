@@ -10,6 +10,7 @@ use reader::LocalFuture;
 use replication::coordinator::nodes::Planted;
 use replication::hints::{self, Hints};
 use replication::placement::{Places, Replica, Replicas};
+use replication::plan::holders::Neighbor;
 use replication::{Config, Consistency, Coordinator, Executor, Owner, Proposed, ReadError};
 use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
 use runtime::sim::{Disk, NodeId, Options, World};
@@ -111,6 +112,19 @@ impl Places for Ring {
     }
     fn others(&self) -> Vec<Uuid> {
         (0..self.known.centers.len()).filter(|node| *node != self.me).map(id_of).collect()
+    }
+    /// Every other node is in one of two racks.
+    fn neighbors(&self) -> Vec<Neighbor> {
+        let rack = |node: usize| (node % 2) as u16;
+        let is_near = |node: &usize| self.known.centers[*node] == self.known.centers[self.me];
+        let others = (0..self.known.centers.len()).filter(|node| *node != self.me);
+        let neighbor = |node| Neighbor {
+            host_id: id_of(node),
+            is_alive: self.known.alive[node].load(Ordering::Relaxed),
+            rack: rack(node),
+            is_own_rack: rack(node) == rack(self.me),
+        };
+        others.filter(is_near).map(neighbor).collect()
     }
 }
 
@@ -272,7 +286,10 @@ async fn live(
     let mut config = boot_config("/node", SyncMode::Batch);
     config.node.data_center = center_name(known.centers[me]);
     cluster::boot(config).await.expect("a start");
-    Coordinator::start(Config { batch_memory: Duration::ZERO }).await.expect("a start");
+    let joined = known.clone();
+    let ring = move || Ring { known: joined.clone(), me };
+    let config = Config::new(Duration::ZERO);
+    Coordinator::start_joined(config, ring, planted).await.expect("a start");
     if let Some(Hinting { config, planted }) = hints {
         Hints::start(config, planted).await.expect("a start");
     }
@@ -304,11 +321,8 @@ async fn live(
                 messaging.listen(known.addresses[me]).expect("a free port");
             }
             let coordinator = runtime::local::get::<Coordinator>();
-            coordinator.join(Rc::new(Ring { known, me }));
+            coordinator.join_hints();
             coordinator.set_executor(Rc::new(Executes));
-            if let Some(planted) = planted {
-                coordinator.plant(planted);
-            }
         }
     };
     runtime::on_all_shards(join).await;
