@@ -1,7 +1,8 @@
-//! The hints of the node, as the REST API asks for them.
+//! The hints of the node, and the batches that it keeps, as the REST API asks for them.
 
 use admin::{Handed, Handoff};
 use model::Uuid;
+use replication::Coordinator;
 use replication::hints::Hints;
 use replication::hints::point::{self, Point};
 use std::collections::BTreeSet;
@@ -49,6 +50,10 @@ impl Handoff for Kept {
             };
             runtime::on_all_shards(discard).await;
         })
+    }
+
+    fn replay_batches(&self) -> Handed<()> {
+        Box::pin(async { Coordinator::replay_batchlog().await })
     }
 
     fn hosts(&self) -> Handed<Vec<Uuid>> {

@@ -1,5 +1,5 @@
 //! `/hinted_handoff` and what of `/storage_proxy` is about hints: writes that are kept for nodes
-//! which are away.
+//! which are away; and about logged batches that are kept for others.
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
@@ -87,6 +87,12 @@ fn sending(api: &mut Api) {
         let kib: u64 = call.number("throttle", None)?;
         set(THROTTLE, kib.to_string()).await
     };
+    let path = "/storage_proxy/batchlog/replay";
+    let replay = async |door: &Rc<Door>, _: &Call| -> Answered {
+        door.handoff.replay_batches().await;
+        Ok(Answer::done())
+    };
+    api.post(path, "Replays logged batches that are not applied in time", replay);
     let path = "/hinted_handoff/throttle";
     api.post(path, "Sets how fast hints are sent", throttle).needs(
         "throttle",

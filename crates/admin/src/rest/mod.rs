@@ -61,7 +61,8 @@ pub struct Door {
     pub handoff: Rc<dyn Handoff>,
 }
 
-/// The hints of the node: writes that are kept for nodes which are away.
+/// The hints of the node: writes that are kept for nodes which are away; and the logged batches that
+/// it keeps for others.
 pub trait Handoff {
     /// Marks the hints that there are for these nodes; of none: for all.
     fn mark(&self, targets: Vec<Uuid>) -> Handed<Vec<u8>>;
@@ -76,6 +77,8 @@ pub trait Handoff {
     fn hosts(&self) -> Handed<Vec<Uuid>>;
     /// How many were kept since the start, and how many bytes wait to be.
     fn written(&self) -> Handed<(u64, u64)>;
+    /// Replays the logged batches that are kept and not applied in time; tells when it has tried.
+    fn replay_batches(&self) -> Handed<()>;
 }
 
 /// What [`Handoff`] answers.

@@ -57,6 +57,9 @@ pub(super) const COMMANDS: &[Entry] = &[
         places: &[one("endpoint", "Its address or host id; without: all nodes")],
         run: |session| Box::pin(truncate_hints(session)),
     },
+    switch("replaybatchlog", "Replay logged batches that are not applied in time", |s| {
+        Box::pin(set(s, BATCHES, Method::Post))
+    }),
     switch("getlogginglevels", "Levels of log lines, by their origin", |s| Box::pin(levels(s))),
     Entry {
         name: "setlogginglevel",
@@ -106,6 +109,7 @@ const GOSSIP: &str = "/storage_service/gossiping";
 const HANDOFF: &str = "/storage_proxy/hinted_handoff_enabled";
 const WINDOW: &str = "/storage_proxy/max_hint_window";
 const HINTS: &str = "/hinted_handoff/hints";
+const BATCHES: &str = "/storage_proxy/batchlog/replay";
 const BACKUP: &str = "/storage_service/incremental_backups";
 const COMPACTION: &str = "/storage_service/compaction_throughput";
 const STREAM: &str = "/storage_service/stream_throughput";
