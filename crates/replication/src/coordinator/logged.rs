@@ -1,20 +1,27 @@
 //! Batches that are all or nothing: remembered before anybody is told of a part, tried again until
 //! all of them is written, forgotten.
 //!
-//! A batch of several shards of this node is remembered in the batchlog of this node. One of which
-//! parts are on several nodes is in the batchlogs of up to two other nodes of this data centre
-//! ([`crate::plan::holders`]), and not of this one: it is this one that may die in the middle of
-//! it. Only where nobody else can be reached, or where a part is of a table that no other node has,
-//! this node keeps it itself. When enough of each part's replicas have acknowledged, those who keep
-//! it are told to forget it; until then this node tries again what was left, and after a while
-//! (`replay`) those who keep it do.
+//! A batch of several shards of this node is remembered in the batchlog of this node. One of
+//! several partitions on several nodes is in the batchlogs of up to two other nodes of this data
+//! centre ([`crate::plan::holders`]), and not of this one: it is this one that may die in the
+//! middle of it. Only where nobody else can be reached, or where a part is of a table that no other
+//! node has, this node keeps it itself. When enough of each part's replicas have acknowledged,
+//! those who keep it are told to forget it; until then this node tries again what was left, and
+//! after a while (`replay`) those who keep it do.
+//!
+//! That a batch has one set of replicas does not spare it that: where one replica has all of it and
+//! the others nothing, a read of one partition may ask that replica, and one of another partition
+//! may not. Only what is of one partition is seen as a whole, or not, by each read.
 //!
 //! Invariants
 //!  - *complete*: as in `batch`.
-//!  - *remembered-first*: a batch of several parts is durable where it is kept before any replica
-//!    is told of any of them, on one node at least (*one-is-enough*, `nodes::holders`). Where
-//!    nobody has said in time that it is, the write ends, nobody is told, and those who may have it
-//!    are told to forget it.
+//!  - *remembered-first*: a batch of several partitions is durable where it is kept before any
+//!    replica is told of any of them, on one node at least (*one-is-enough*, `nodes::holders`).
+//!    Where nobody has said in time that it is, the write ends, nobody is told, and those who may
+//!    have it are told to forget it.
+//!  - *outlives-its-coordinator*: nobody forgets the batch before each part is on another node than
+//!    this one, if it is to be on any: at ONE this node itself, and at ANY a hint of its, may have
+//!    been all that acknowledged it.
 //!  - *forgotten-when-durable*: see `forget`.
 //!  - *said-uncertain*: as in `nodes`: what was remembered is a timeout or a failure, if it is not
 //!    acknowledged.
@@ -23,11 +30,12 @@ use crate::batchlog::{self, Logged};
 use crate::coordinator::batch::{self, Groups};
 use crate::coordinator::forget::{Holders, forget};
 use crate::coordinator::held::{Kept, owner_of};
-use crate::coordinator::nodes::{self, AskedToKeep, Parts, Planted};
+use crate::coordinator::nodes::{self, AskedToKeep, Parts, Planted, Watch};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{BatchKind, Consistency, WriteKind, WriteOptions};
 use mutation::FrozenMutation;
+use runtime::task::join_all;
 use runtime::time::{Instant, timeout};
 use std::time::Duration;
 
@@ -82,8 +90,8 @@ pub(crate) async fn write_spread(
     entries.iter().for_each(BatchEntry::check);
     let parts = Parts::of(coordinator, entries);
     parts.check(coordinator, options)?;
-    if kind == BatchKind::Unlogged || parts.count() < 2 {
-        return parts.write(coordinator, options).await;
+    if kind == BatchKind::Unlogged || parts.is_of_one_partition() {
+        return parts.write(coordinator, options).await.map(drop);
     }
     let options = WriteOptions { kind: WriteKind::Batch, ..*options };
     // A task of its own: once remembered the batch goes on, also when its client goes.
@@ -95,32 +103,59 @@ pub(crate) async fn write_spread(
 async fn write_parts(parts: Parts, options: WriteOptions) -> Result<(), WriteError> {
     let failed = |error| write_failed(error, options.consistency, options.kind, 1);
     let coordinator = own_coordinator().map_err(failed)?;
-    assert!(1 < parts.count(), "complete: what goes as one need not be remembered");
     let all: Vec<FrozenMutation> = parts.mutations().cloned().collect();
+    assert!(1 < all.len(), "complete: what is of one partition need not be remembered");
     let (logged, until) = (Logged::new(), Instant::now() + options.timeout);
     if coordinator.is_planted(Planted::TellsFirst) {
         let written = parts.write(&coordinator, &options).await;
         let holders = remember_apart(&coordinator, &logged, &all, false, &options).await?;
         forget(&coordinator, logged, holders);
-        return written;
+        return written.map(drop);
     }
     let is_partly_here = parts.is_partly_here();
     let holders = remember_apart(&coordinator, &logged, &all, is_partly_here, &options).await?;
     // The parts have what is left of the time, and some at least: they are certain to be told.
     let left = nodes::left(until).max(options.timeout / 4);
     let written = parts.write(&coordinator, &WriteOptions { timeout: left, ..options }).await;
-    match &written {
-        Ok(()) => forget(&coordinator, logged, holders),
-        Err(_) => retry_later(&coordinator, logged, all, holders),
+    match written {
+        Ok(watches) if watches.iter().all(Watch::is_sure) => {
+            forget(&coordinator, logged, holders);
+            Ok(())
+        }
+        Ok(watches) => {
+            coordinator.background.spawn(watch(watches, logged, all, holders));
+            Ok(())
+        }
+        Err(error) => {
+            retry_later(&coordinator, logged, all, holders);
+            Err(begun(error, &options))
+        }
     }
-    written.map_err(|error| match error {
+}
+
+/// What has been begun is not unavailable.
+fn begun(error: WriteError, options: &WriteOptions) -> WriteError {
+    match error {
         WriteError::Unavailable { consistency, required, .. } => {
             stdx::probe!("replicas went while a batch was on its way");
             let (received, kind) = (0, options.kind);
             WriteError::Timeout { consistency, received, required, kind }
         }
         error => error,
-    })
+    }
+}
+
+/// Parts that were acknowledged by this node alone, or by hints of its: the batch is not forgotten
+/// before others have them.
+async fn watch(watches: Vec<Watch>, logged: Logged, all: Vec<FrozenMutation>, holders: Holders) {
+    stdx::probe!("a batch is acknowledged whose parts only this node has");
+    let known = join_all(watches.iter().map(Watch::is_elsewhere)).await;
+    debug_assert!(known.len() == watches.len(), "outlives-its-coordinator: {known:?}");
+    let Ok(coordinator) = own_coordinator() else { return };
+    match known.into_iter().all(|is_elsewhere| is_elsewhere) {
+        true => forget(&coordinator, logged, holders),
+        false => retry_later(&coordinator, logged, all, holders),
+    }
 }
 
 /// Has a batch kept elsewhere, or else here; who may have it.

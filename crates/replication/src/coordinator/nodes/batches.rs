@@ -8,7 +8,7 @@
 
 use super::Coordinator;
 use super::peers::Told;
-use super::write::{Spread, unavailable};
+use super::write::{Spread, Watch, unavailable};
 use crate::coordinator::{BatchEntry, batch};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, WriteOptions};
@@ -69,9 +69,14 @@ impl Parts {
         self.here.values().flatten().chain(spread)
     }
 
-    /// How many of them are written apart.
-    pub(crate) fn count(&self) -> usize {
-        self.here.len() + self.spread.len()
+    /// Whether they are all of one partition.
+    pub(crate) fn is_of_one_partition(&self) -> bool {
+        let place = |mutation: &FrozenMutation| {
+            mutation.view().ok().map(|view| (view.table(), view.key().to_vec()))
+        };
+        let mut places = self.mutations().map(place);
+        let first = places.next();
+        places.all(|place| Some(place) == first)
     }
 
     /// Whether some of them are of tables that no other node has.
@@ -86,6 +91,10 @@ impl Parts {
         coordinator: &Coordinator,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        // One part is refused where it is written.
+        if self.spread.len() + self.here.len() < 2 {
+            return Ok(());
+        }
         let level = options.consistency;
         for Part { replicas, copies, .. } in &self.spread {
             let candidates = coordinator.candidates(replicas);
@@ -99,12 +108,12 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes all of them; an error is the first.
+    /// Writes all of them; an error is the first. What goes to several nodes can be watched.
     pub(crate) async fn write(
         self,
         coordinator: &Coordinator,
         options: &WriteOptions,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Vec<Watch>, WriteError> {
         let here = async {
             if self.here.is_empty() {
                 return Ok(());
@@ -121,11 +130,12 @@ impl Parts {
         };
         let spread = self.spread.into_iter().map(|Part { replicas, copies, mutations }| {
             let told = Told::new(mutations);
-            coordinator.spread(Spread { replicas, copies, told, is_here_done: false }, options)
+            coordinator
+                .spread_watched(Spread { replicas, copies, told, is_here_done: false }, options)
         });
         let spread = join_all(spread);
         let (here, spread) = runtime::task::join(here, spread).await;
-        spread.into_iter().fold(here, |all, one| all.and(one))
+        here.and_then(|()| spread.into_iter().collect())
     }
 }
 

@@ -42,6 +42,7 @@ pub use owner::{Owner, Round};
 pub(crate) use peers::{Cause, left, refused};
 pub use rounds::Proposed;
 pub use write::Background;
+pub(crate) use write::Watch;
 
 use super::Coordinator;
 use crate::error::{ReadError, WriteError};

@@ -117,8 +117,29 @@ struct Pending {
     /// When it began, for hints.
     began: i64,
     has_missed: Cell<bool>,
+    /// Another node has it.
+    is_elsewhere: Cell<bool>,
     first: RefCell<Option<Refusal>>,
     goes_on: RefCell<Option<GoesOn>>,
+}
+
+/// A write that is acknowledged, and goes on perhaps; of none: there are hints of it alone.
+pub(crate) struct Watch(Option<Rc<Pending>>);
+
+impl Watch {
+    /// Whether it stays although this node dies: another one has it, or none is to have it. Waits
+    /// for that as long as some may still come to have it.
+    pub(crate) async fn is_elsewhere(&self) -> bool {
+        let Some(pending) = &self.0 else { return false };
+        let is_known = |it: &Pending| it.is_elsewhere.get() || it.outstanding.get() == 0;
+        pending.until(is_known).await;
+        pending.is_elsewhere.get()
+    }
+
+    /// Whether that is known to be so.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.0.as_ref().is_some_and(|pending| pending.is_elsewhere.get())
+    }
 }
 
 impl Pending {
@@ -143,7 +164,10 @@ impl Pending {
     fn settle(&self, number: usize, told: Result<(), Refusal>) {
         let (replica, candidate) = (&self.replicas[number], &self.candidates[number]);
         match told {
-            Ok(()) => self.tally.borrow_mut().acknowledge(candidate),
+            Ok(()) => {
+                self.is_elsewhere.set(self.is_elsewhere.get() || !replica.is_here);
+                self.tally.borrow_mut().acknowledge(candidate);
+            }
             // It may still come to have it; whoever waits for enough waits to the end.
             Err(refusal) if refusal.kind == RefusalKind::TimedOut => {
                 note_missed(self, replica);
@@ -230,6 +254,15 @@ impl Coordinator {
         spread: Spread,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        self.spread_watched(spread, options).await.map(drop)
+    }
+
+    /// The same; what comes of it after the answer can be watched.
+    pub(super) async fn spread_watched(
+        &self,
+        spread: Spread,
+        options: &WriteOptions,
+    ) -> Result<Watch, WriteError> {
         let Spread { replicas, copies, told, is_here_done } = spread;
         let is_here = replicas.iter().any(|replica| replica.is_here);
         assert!(is_here || !is_here_done, "led-once: done by who is no replica");
@@ -245,7 +278,8 @@ impl Coordinator {
         let tally = match tally {
             Ok(tally) => tally,
             Err(Unavailable { alive: 0, .. }) if level == Consistency::Any => {
-                return self.hint_all(&replicas, began, &told, options).await;
+                let hinted = self.hint_all(&replicas, began, &told, options).await;
+                return hinted.map(|()| Watch(None));
             }
             Err(missing) => return Err(unavailable(options, missing)),
         };
@@ -253,6 +287,7 @@ impl Coordinator {
             tally: RefCell::new(tally),
             waits: Cell::new(None),
             outstanding: Cell::new(candidates.iter().filter(|one| one.is_alive).count()),
+            is_elsewhere: Cell::new(replicas.iter().all(|replica| replica.is_here)),
             replicas,
             candidates,
             told,
@@ -263,7 +298,8 @@ impl Coordinator {
             goes_on: RefCell::default(),
         });
         self.tell_all(&pending, is_here_done);
-        self.wait_for(&pending, options).await
+        self.wait_for(&pending, options).await?;
+        Ok(Watch(Some(pending)))
     }
 
     /// Tells all replicas that are alive: this node last, since that may take the longest here.
@@ -353,7 +389,8 @@ impl Coordinator {
     }
 }
 
-/// This node, which is being told. If it is given up, since the node stops, it has missed the write.
+/// This node, which is being told. If it is given up, since the node stops, it has missed the
+/// write.
 struct Telling {
     pending: Rc<Pending>,
     number: usize,
