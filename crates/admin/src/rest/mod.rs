@@ -61,8 +61,8 @@ pub struct Door {
     pub handoff: Rc<dyn Handoff>,
 }
 
-/// The hints of the node: writes that are kept for nodes which are away; and the logged batches that
-/// it keeps for others.
+/// The hints of the node: writes that are kept for nodes which are away; and the logged batches
+/// that it keeps for others.
 pub trait Handoff {
     /// Marks the hints that there are for these nodes; of none: for all.
     fn mark(&self, targets: Vec<Uuid>) -> Handed<Vec<u8>>;

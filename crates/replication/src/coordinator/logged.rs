@@ -148,6 +148,7 @@ fn begun(error: WriteError, options: &WriteOptions) -> WriteError {
 /// Parts that were acknowledged by this node alone, or by hints of its: the batch is not forgotten
 /// before others have them.
 async fn watch(watches: Vec<Watch>, logged: Logged, all: Vec<FrozenMutation>, holders: Holders) {
+    assert!(!watches.is_empty(), "outlives-its-coordinator: a batch of this node alone");
     stdx::probe!("a batch is acknowledged whose parts only this node has");
     let known = join_all(watches.iter().map(Watch::is_elsewhere)).await;
     debug_assert!(known.len() == watches.len(), "outlives-its-coordinator: {known:?}");

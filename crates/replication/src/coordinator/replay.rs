@@ -109,6 +109,7 @@ async fn round(coordinator: &Rc<Coordinator>) -> bool {
                 Err(error) => tracing::warn!(target: "batchlog", %id, %error, "not replayed"),
             }
         }
+        assert!(together.len() <= AT_ONCE_MAX, "bounded: {} at once", together.len());
         let rate = coordinator.config.replay_bytes_per_second;
         let now = Instant::now().as_nanos();
         let wait = coordinator.replaying.throttle.borrow_mut().take(bytes, rate, now);
@@ -142,6 +143,7 @@ async fn replay(coordinator: &Rc<Coordinator>, kept: Kept) -> bool {
             return false;
         }
     };
+    debug_assert!(!mutations.is_empty(), "all-of-it: {} is a batch of nothing", logged.id);
     coordinator.traffic.batch_retries.add(1);
     match nodes::complete(coordinator, kept_at, mutations).await {
         Ok(()) => {

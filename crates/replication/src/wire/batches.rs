@@ -69,6 +69,7 @@ pub(crate) fn decode_forget(bytes: &[u8]) -> Result<Vec<Logged>, Damaged> {
         if cursor.is_empty() {
             return Ok(batches);
         }
+        debug_assert!(batches.len() <= FORGOTTEN_AT_ONCE_MAX, "foreign-is-damaged: too many");
         if batches.len() == FORGOTTEN_AT_ONCE_MAX {
             return Err(cursor.damaged("more batches than are forgotten at once"));
         }

@@ -98,6 +98,7 @@ impl Parts {
         let level = options.consistency;
         for Part { replicas, copies, .. } in &self.spread {
             let candidates = coordinator.candidates(replicas);
+            assert!(candidates.len() == replicas.len(), "said-uncertain: {candidates:?}");
             let factors = coordinator.factors(copies, replicas, level);
             match plan_write(level, &factors, &candidates) {
                 // Hints may be enough.

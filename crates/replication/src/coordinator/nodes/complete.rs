@@ -137,6 +137,7 @@ async fn bring(coordinator: &Coordinator, part: Part, kept_at: i64) -> Result<()
     let hints = Hints::of_shard();
     let request = || told.request();
     for (replica, _) in replicas.iter().zip(&have).filter(|(_, has)| !**has) {
+        debug_assert!(required <= received, "all-of-it: a hint before there is a quorum");
         if replica.is_here {
             return Err(timed_out(received, required));
         }
