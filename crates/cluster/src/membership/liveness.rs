@@ -140,20 +140,14 @@ impl Membership {
             let (was, is) = (of(&before), of(&lives));
             let serves = |life: Option<Life>| life.is_some_and(|life| life.serves);
             let alive = |life: Option<Life>| life.is_some_and(|life| life.is_alive);
-            if alive(was) != alive(is) {
-                let (host_id, address) = (member.host_id, member.address);
-                match alive(is) {
-                    true => {
-                        tracing::info!(target: "membership", "node {host_id} at {address} is now UP")
-                    }
-                    false => {
-                        tracing::warn!(target: "membership", "node {host_id} at {address} is now DOWN");
-                    }
-                }
-            }
             let starts = |life: Option<Life>| life.map(|life| life.starts);
             // One that was killed and is back may not have been missed.
             let restarted = serves(is) && was.is_some() && starts(was) != starts(is);
+            if serves(is) && (!serves(was) || restarted) {
+                say(member, true);
+            } else if alive(was) && !alive(is) {
+                say(member, false);
+            }
             if serves(was) != serves(is) || restarted {
                 let (address, up) = (member.client_address, serves(is));
                 let port = member.client_port.unwrap_or(0);
@@ -178,6 +172,16 @@ impl Membership {
     pub(super) fn pulse(&self) -> Pulse {
         let schema = self.cluster.schema().version;
         Pulse { phase: self.phase.get(), schema, load_bytes: self.load_bytes.get() }
+    }
+}
+
+/// Says in the log that a node serves clients, or answers no more, in the words that launchers wait
+/// for. *up-is-ready*
+fn say(member: &Member, up: bool) {
+    let (host_id, address) = (member.host_id, member.address);
+    match up {
+        true => tracing::info!(target: "membership", "node {host_id} at {address} is now UP"),
+        false => tracing::warn!(target: "membership", "node {host_id} at {address} is now DOWN"),
     }
 }
 
