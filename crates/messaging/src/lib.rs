@@ -46,7 +46,8 @@
 //! }
 //! ```
 //!
-//! Beside these: `call_for` (without a future), `listen` (on one shard), `ban`, `forget_peer`, `peers`, `changed`, `counters`,
+//! Beside these: `call_for` (without a future), `listen` (on one shard), `ban`, `forget_peer`,
+//! `peers`, `changed`, `counters`, `end_callers`,
 //! `stop`.
 //!
 //! # Rooms

@@ -162,8 +162,8 @@ pub(crate) fn fits(asked: &ReadCommand, room: &ReadCommand, page: &Page) -> bool
     limits(asked) == limits(room) || has_room
 }
 
-/// How many parts of a range are to be read next, `most` at most: as many as fill the answer if they
-/// are like the `read` ones before.
+/// How many parts of a range are to be read next, `most` at most: as many as fill the answer if
+/// they are like the `read` ones before.
 pub(crate) fn ahead(command: &ReadCommand, answer: &Page, read: usize, most: usize) -> usize {
     debug_assert!(answer.resume.is_none(), "no-gap: a full answer needs no more");
     let parts = |so_far: u64, limit: u64| match so_far {

@@ -35,6 +35,7 @@ pub async fn view() -> Option<GroupView> {
 /// Waits until this node shows what was decided anywhere before. The error says what is wrong; a
 /// node that takes no part in a group has nothing to wait for.
 pub async fn read_barrier(within: Duration) -> Result<(), String> {
+    assert!(!within.is_zero(), "read-your-past: a barrier takes time");
     runtime::on_shard(0, move || async move {
         let Some((_, group)) = own() else { return Ok(()) };
         let read = group.read_barrier(within).await;
@@ -45,6 +46,7 @@ pub async fn read_barrier(within: Duration) -> Result<(), String> {
 
 /// Cuts this node's log of what it has applied.
 pub async fn cut_log(within: Duration) -> Result<(), String> {
+    assert!(!within.is_zero(), "a cut of the log takes time");
     runtime::on_shard(0, move || async move {
         let Some((_, group)) = own() else { return Err(NO_GROUP.to_owned()) };
         let cut = group.cut(within).await;
@@ -55,6 +57,7 @@ pub async fn cut_log(within: Duration) -> Result<(), String> {
 
 /// Lets another node lead. The error says why none does.
 pub async fn step_down(within: Duration) -> Result<(), String> {
+    assert!(!within.is_zero(), "another node takes over in some time");
     runtime::on_shard(0, move || async move {
         let Some((_, group)) = own() else { return Err(NO_GROUP.to_owned()) };
         if group.status().role != Role::Leader {
@@ -92,5 +95,10 @@ fn seen() -> Option<GroupView> {
     let mut members = votes(&status.members.voters, true);
     members.extend(votes(&status.members.learners, false));
     members.sort_by_key(|member| member.host_id);
-    Some(GroupView { id, leader: status.leader.and_then(host_of), members })
+    let leader = status.leader.and_then(host_of);
+    let is_its = leader.is_none_or(|host_id| Some(number(host_id)) == status.leader);
+    debug_assert!(is_its, "one-leader: {leader:?} is not {:?}", status.leader);
+    let ids = |pair: &[GroupMember]| pair[0].host_id < pair[1].host_id;
+    debug_assert!(members.windows(2).all(ids), "one-group: a member twice: {members:?}");
+    Some(GroupView { id, leader, members })
 }

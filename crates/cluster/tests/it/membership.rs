@@ -326,8 +326,8 @@ fn who_dies_is_down_until_it_is_back() {
     nodes.agree(&all);
 }
 
-/// Of two nodes neither has a majority without the other, so that where one is cannot be written down
-/// before the other one knows it.
+/// Of two nodes neither has a majority without the other, so that where one is cannot be written
+/// down before the other one knows it.
 #[test]
 fn a_node_that_comes_back_elsewhere_is_found() {
     for (count, movers) in [(2, vec![1]), (2, vec![0]), (3, vec![0, 1, 2])] {

@@ -4,8 +4,8 @@
 //! table's `speculative_retry` says, is joined by another one, and whoever is first counts.
 //!
 //! Invariants
-//!  - *few-are-joined*: of the reads whose replicas are late by what others took no more than a tenth
-//!    is joined by another one, or a cluster that is slow since it has much to do would have more.
+//!  - *few-are-joined*: of reads of which others tell when they are late no more than a tenth is
+//!    joined by another replica, or a cluster that is slow since it has much to do would have more.
 //!  - *data-and-digests*: of a read that compares pages one replica is asked for its page, and so
 //!    are those that come in while no page is there.
 
@@ -434,7 +434,7 @@ mod tests {
         check("99.9percentile", Retry::Percentile(99_900));
         check(" 90P ", Retry::Percentile(90_000));
         check("25MS", Retry::After(Duration::from_millis(25)));
-        check("é", Retry::Percentile(99_000));
+        check("\u{e9}", Retry::Percentile(99_000));
         check("", Retry::Percentile(99_000));
         check("NaNms", Retry::After(Duration::ZERO));
     }

@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// Stretches that are read at once.
 pub(super) const AHEAD_MAX: usize = 16;
 
-/// A stretch of the range: from behind a token (from the start, where none is given) to another one.
+/// A stretch of the range: from behind a token (its start, where none is given) to another one.
 struct Part {
     behind: Option<Token>,
     last: Token,
