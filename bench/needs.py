@@ -1,7 +1,8 @@
 """What each test of ScyllaDB's suite `test/cluster` needs of a server, read from its source.
 
-A test is a function with all that it calls: the helpers and fixtures of its file, and those that the
-file takes from other modules of `test.cluster`. What that text names decides; nobody's memory does.
+A test is a function with all that it calls: the helpers and fixtures of its file, and those that
+the file takes from other modules of `test.cluster`. What that text names decides; nobody's memory
+does.
 """
 import ast
 import functools
@@ -21,7 +22,8 @@ WORDS = {
     "LDAP": r"\bldap",
     "vector store": r"vector_store",
     "logstor": r"logstor",
-    "strong consistency": r"strongly[-_]consistent|strong_consistency|consistency = '(global|local)'",
+    "strong consistency": r"strongly[-_]consistent|strong_consistency|"
+                          r"consistency = '(global|local)'",
     "views and indexes": r"materialized view|create (custom )?index|view_build|create_mv|"
                          r"add_index|view_updat|wait_for_view|wait_mv|\bmvs?\b",
     "change data capture": r"\bcdc|_cdc",
@@ -35,12 +37,8 @@ WORDS = {
 # A change of where a keyspace has its replicas.
 ALTERED = re.compile(r"alter keyspace(?!.{0,60}durable_writes).{0,200}replication", re.DOTALL)
 # A node that joins when there is a keyspace.
-JOINS = re.compile(r"(create keyspace|new_test_keyspace|create_ks|add_table|create_new_test_keyspace)"
-                   r".*servers?_add\(", re.DOTALL)
-
-# Those that the goal leaves out: what moves or derives data, or needs the reference's own code.
-LEFT_OUT = ("object storage", "error injection", "views and indexes", "change data capture",
-            "moving data")
+JOINS = re.compile(r"(create keyspace|new_test_keyspace|create_ks|add_table|"
+                   r"create_new_test_keyspace).*servers?_add\(", re.DOTALL)
 
 
 class Module:
