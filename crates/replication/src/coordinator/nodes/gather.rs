@@ -236,10 +236,13 @@ struct Asking<'a> {
 /// This node at work.
 type Here<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + 'a>>;
 
-/// What other nodes have answered, by the number of the request.
+/// How the request of a number has ended.
+type Outcome = (usize, Result<Vec<u8>, CallError>);
+
+/// What other nodes have answered.
 #[derive(Default)]
 struct Inbox {
-    ended: RefCell<VecDeque<(usize, Result<Vec<u8>, CallError>)>>,
+    ended: RefCell<VecDeque<Outcome>>,
     waits: Cell<Option<Waker>>,
 }
 
