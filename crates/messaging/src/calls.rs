@@ -205,7 +205,8 @@ impl Calls {
         let call = self.table.borrow_mut().remove(&id);
         let call = call.ok_or(Damaged::new("answer to nothing that was asked", 0))?;
         if call.is_one_way != (kind == Kind::Done) {
-            tell(call.waits, Err(CallError::OutcomeUnknown(Lost::TooLate)), &call.gauge);
+            // Who waits for it is told with all others, as the connection ends.
+            self.table.borrow_mut().insert(id, call);
             return Err(Damaged::new("answer of another kind than the question", 0));
         }
         if self.planted == Some(Planted::KeepsRoom) && matches!(call.waits, Waits::Nobody) {

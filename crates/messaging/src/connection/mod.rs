@@ -201,6 +201,7 @@ impl Connection {
 
     /// Runs it to its end: why it has ended.
     pub(crate) async fn run(self: &Rc<Self>) -> Down {
+        let _told = ToldAtTheEnd(self);
         if self.facts.side == Side::Dialer {
             let calls = self.calls.clone();
             self.handlers.spawn(async move { calls.keep_time().await });
@@ -322,6 +323,21 @@ impl Connection {
                 return Down::RefusedByUs(Refused::new(Refusal::Silent, text));
             }
         }
+    }
+}
+
+/// Who waits for an answer has no timer but that of its connection: also where a connection is given
+/// up as it runs, since its shard stops, all are told.
+struct ToldAtTheEnd<'c>(&'c Connection);
+
+impl Drop for ToldAtTheEnd<'_> {
+    fn drop(&mut self) {
+        let Connection { outbox, calls, .. } = self.0;
+        if 0 < calls.count() {
+            self.0.end(Down::Stopping);
+            calls.close(&Down::Stopping, &outbox.close());
+        }
+        debug_assert_eq!(calls.count(), 0, "one-answer: a call outlives its connection");
     }
 }
 

@@ -400,7 +400,8 @@ struct Telling {
 impl Drop for Telling {
     fn drop(&mut self) {
         if !self.is_settled {
-            note_missed(&self.pending, &self.pending.replicas[self.number]);
+            // Who waits for it has no timer.
+            self.pending.settle(self.number, Err(stopping()));
         }
     }
 }
@@ -410,10 +411,14 @@ async fn deliver(mut telling: Telling) {
     let Telling { pending, number, .. } = &telling;
     let told = match own_coordinator() {
         Ok(coordinator) => coordinator.tell_here(&pending.told, pending.time).await,
-        Err(_) => Err(Refusal::new(RefusalKind::Failed, "the node stops")),
+        Err(_) => Err(stopping()),
     };
     pending.settle(*number, told);
     telling.is_settled = true;
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(RefusalKind::Failed, "the node stops")
 }
 
 pub(super) fn unavailable(options: &WriteOptions, missing: Unavailable) -> WriteError {
