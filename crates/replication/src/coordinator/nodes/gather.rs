@@ -127,7 +127,8 @@ impl Coordinator {
         while !(plan.tally.is_met() && state.has_first()) {
             let Some(ended) = asking.next(&mut late).await else {
                 late = None;
-                let joins = !matches!(reading.retry, Retry::Percentile(_)) || self.joins();
+                let by_others = matches!(reading.retry, Retry::Percentile(_));
+                let joins = !by_others || self.nodes.joining.join();
                 if joins && let Some(spare) = plan.replace(&copies.candidates, None) {
                     asking.ask(spare, state.question_besides());
                 }
@@ -169,22 +170,33 @@ const JOINING_COST: u32 = 10;
 /// and no more than this may be owed.
 const JOINING_MAX: u32 = 100 * JOINING_COST;
 
-impl Coordinator {
+/// What is owed for reads that were joined since their replicas were late.
+#[derive(Debug, Default)]
+pub(super) struct Joining(Cell<u32>);
+
+impl Joining {
+    /// A read begins.
+    fn pay(&self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+
     /// Whether a read whose replica is late may be joined by another one.
-    fn joins(&self) -> bool {
-        let owed = self.nodes.joining.get();
+    fn join(&self) -> bool {
+        let owed = self.0.get();
         assert!(owed <= JOINING_MAX, "few-are-joined: {owed} is owed");
         let joins = owed + JOINING_COST <= JOINING_MAX;
         if joins {
-            self.nodes.joining.set(owed + JOINING_COST);
+            self.0.set(owed + JOINING_COST);
         }
         joins
     }
+}
 
+impl Coordinator {
     /// After what time a replica is late, if ever.
     fn late_after(&self, reading: &Reading<'_>) -> Option<Duration> {
         let most = left(reading.until) / 2;
-        self.nodes.joining.set(self.nodes.joining.get().saturating_sub(1));
+        self.nodes.joining.pay();
         let span = match reading.retry {
             Retry::Never => return None,
             Retry::Always => Duration::ZERO,
@@ -425,6 +437,23 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tenth_of_the_reads_is_joined_however_many_are_late() {
+        let joining = Joining::default();
+        let reads = |count: u32| {
+            let joined = (0..count).filter(|_| {
+                joining.pay();
+                joining.join()
+            });
+            joined.count()
+        };
+        // The first ones are joined for nothing.
+        assert_eq!(reads(100), 100, "{joining:?}");
+        assert!((1000..=1012).contains(&reads(10_000)), "{joining:?}");
+        (0..JOINING_MAX).for_each(|_| joining.pay());
+        assert_eq!(reads(50), 50, "few were late for a while");
+    }
 
     #[test]
     fn options_of_tables_are_understood() {

@@ -65,8 +65,7 @@ pub(crate) struct Nodes {
     background: Background,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,
-    /// What is owed for reads that were joined since their replicas were late.
-    joining: Cell<u32>,
+    joining: gather::Joining,
     /// By the rounds of this shard.
     chosen: rounds::Chosen,
     /// Of conditional writes that other nodes send.
