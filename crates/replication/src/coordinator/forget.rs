@@ -8,6 +8,7 @@
 //!  - *bounded*: batches that wait to be forgotten, and requests to forget, have bounds; beyond
 //!    them rows stay until they are replayed.
 
+use super::due::{Due, take_due};
 use super::nodes::{self, FORGOTTEN_AT_ONCE_MAX};
 use super::{Coordinator, own_coordinator};
 use crate::batchlog::Logged;
@@ -54,29 +55,18 @@ pub(crate) fn forget(coordinator: &Coordinator, logged: Logged, holders: Holders
     }
 }
 
+impl Due for Applied {
+    fn due(&self) -> Instant {
+        self.due
+    }
+}
+
 /// Removes the rows of batches that are durable, for as long as the coordinator lives.
 pub(crate) async fn forget_durable(mut applied: Receiver<Applied>) {
-    let mut next = applied.recv().await;
-    while let Some(first) = next.take() {
-        runtime::time::sleep_until(first.due).await;
-        let now = Instant::now();
-        assert!(first.due <= now, "forgotten-when-durable: {:?} is not yet", first.logged);
-        let first_due = first.due;
-        let mut due = vec![first];
-        while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
-            match applied.try_recv() {
-                Some(one) if one.due <= now => due.push(one),
-                Some(later) => next = Some(later),
-                None => break,
-            }
-        }
-        assert!(due.len() <= FORGOTTEN_AT_ONCE_MAX, "{} batches at once", due.len());
-        let in_order = next.as_ref().is_none_or(|next| first_due <= next.due);
-        assert!(in_order, "forgotten-when-durable: a later batch was due before");
+    let mut next = None;
+    while let Some(due) = take_due(&mut applied, &mut next, FORGOTTEN_AT_ONCE_MAX).await {
+        debug_assert!(!due.is_empty(), "forgotten-when-durable: nothing is");
         remove(&due).await;
-        if next.is_none() {
-            next = applied.recv().await;
-        }
     }
 }
 

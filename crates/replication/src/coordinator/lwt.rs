@@ -14,6 +14,7 @@
 //!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 
+use crate::coordinator::due::{Due, take_due};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
@@ -107,30 +108,19 @@ async fn learn(
     Ok(())
 }
 
+impl Due for Learned {
+    fn due(&self) -> Instant {
+        self.due
+    }
+}
+
 /// Removes the rows of rounds that are durable, for as long as the coordinator lives.
 pub(crate) async fn forget_durable(mut learned: Receiver<Learned>) {
-    let mut next = learned.recv().await;
-    while let Some(first) = next.take() {
-        runtime::time::sleep_until(first.due).await;
-        let now = Instant::now();
-        assert!(first.due <= now, "forgotten-when-durable: {first:?} is not yet");
-        let began = first.due;
-        let mut due = vec![first];
-        while due.len() < FORGOTTEN_AT_ONCE_MAX && next.is_none() {
-            match learned.try_recv() {
-                Some(one) if one.due <= now => due.push(one),
-                Some(later) => next = Some(later),
-                None => break,
-            }
-        }
-        assert!(due.len() <= FORGOTTEN_AT_ONCE_MAX, "{} rounds at once", due.len());
-        let in_order = next.as_ref().is_none_or(|next| began <= next.due);
-        assert!(in_order, "forgotten-when-durable: a later round was due before");
+    let mut next = None;
+    while let Some(due) = take_due(&mut learned, &mut next, FORGOTTEN_AT_ONCE_MAX).await {
+        debug_assert!(!due.is_empty(), "forgotten-when-durable: nothing is");
         let Some(coordinator) = runtime::local::try_get::<Coordinator>() else { return };
         join_all(due.iter().map(|one| forget(&coordinator, &one.place, one.ballot))).await;
-        if next.is_none() {
-            next = learned.recv().await;
-        }
     }
 }
 
