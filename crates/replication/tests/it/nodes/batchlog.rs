@@ -526,14 +526,6 @@ impl Schedule {
     }
 }
 
-fn rounds(otherwise: u64) -> Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (number("NEREID_SIM_SEED"), number("NEREID_SIM_ROUNDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, rounds) => 0..rounds.unwrap_or(otherwise),
-    }
-}
-
 #[test]
 fn whoever_dies_for_ever_batches_are_whole() {
     for seed in rounds(4) {

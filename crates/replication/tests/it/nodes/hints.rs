@@ -633,14 +633,6 @@ impl Schedule {
     }
 }
 
-fn rounds(otherwise: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (number("NEREID_SIM_SEED"), number("NEREID_SIM_ROUNDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, rounds) => 0..rounds.unwrap_or(otherwise),
-    }
-}
-
 #[test]
 fn whatever_happens_replicas_come_to_have_what_was_acknowledged() {
     for seed in rounds(2) {
