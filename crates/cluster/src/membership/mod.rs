@@ -54,6 +54,9 @@ const GROUP: &str = "nereid_group0";
 const GROUP_ID: &str = "raft_group0_id";
 /// How long a stop lets others take over what this node leads.
 const HANDOVER_MAX: Duration = Duration::from_secs(2);
+/// Between two tries to have what this node is written into the topology, and between two times that
+/// it tells the others where it is now.
+const INTRODUCTION_PERIOD: Duration = Duration::from_secs(1);
 
 /// What a node is told about the others.
 #[derive(Clone)]
@@ -357,13 +360,13 @@ impl Membership {
                     if has_moved {
                         self.tell_address().await;
                     }
-                    sleep(Duration::from_secs(1)).await;
+                    sleep(INTRODUCTION_PERIOD).await;
                 }
             };
             if let Either::Left(Err(why)) = race(self.introduce(), tells).await {
                 tracing::warn!(target: "membership", "{why}; it is tried again");
             }
-            sleep(Duration::from_secs(1)).await;
+            sleep(INTRODUCTION_PERIOD).await;
         }
     }
 
