@@ -54,8 +54,8 @@ const GROUP: &str = "nereid_group0";
 const GROUP_ID: &str = "raft_group0_id";
 /// How long a stop lets others take over what this node leads.
 const HANDOVER_MAX: Duration = Duration::from_secs(2);
-/// Between two tries to have what this node is written into the topology, and between two times that
-/// it tells the others where it is now.
+/// Between two tries to have what this node is written into the topology, and between two times
+/// that it tells the others where it is now.
 const INTRODUCTION_PERIOD: Duration = Duration::from_secs(1);
 
 /// What a node is told about the others.

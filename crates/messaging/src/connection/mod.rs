@@ -326,8 +326,8 @@ impl Connection {
     }
 }
 
-/// Who waits for an answer has no timer but that of its connection: also where a connection is given
-/// up as it runs, since its shard stops, all are told.
+/// Who waits for an answer has no timer but that of its connection: also where a connection is
+/// given up as it runs, since its shard stops, all are told.
 struct ToldAtTheEnd<'c>(&'c Connection);
 
 impl Drop for ToldAtTheEnd<'_> {

@@ -19,6 +19,7 @@ pub(super) async fn take_due<T: Due>(
     next: &mut Option<T>,
     most: usize,
 ) -> Option<Vec<T>> {
+    assert!(0 < most, "in-order: nothing is ever taken");
     let first = match next.take() {
         Some(first) => first,
         None => queue.recv().await?,

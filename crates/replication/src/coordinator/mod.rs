@@ -1,8 +1,8 @@
 //! The coordinator of one shard: takes reads and writes to where the data is.
 //!
 //! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`held`] (batches
-//! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay` and
-//! `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
+//! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
+//! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
 //! [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
 

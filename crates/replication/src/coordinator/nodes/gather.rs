@@ -177,6 +177,7 @@ pub(super) struct Joining(Cell<u32>);
 impl Joining {
     /// A read begins.
     fn pay(&self) {
+        debug_assert!(self.0.get() <= JOINING_MAX, "few-are-joined: {self:?} is owed");
         self.0.set(self.0.get().saturating_sub(1));
     }
 

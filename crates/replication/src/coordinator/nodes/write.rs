@@ -185,6 +185,8 @@ impl Pending {
             self.goes_on.take();
             all_have_ended(self);
         }
+        let is_lost = self.tally.borrow().is_lost();
+        debug_assert!(!is_lost || self.has_missed.get(), "said-uncertain: lost, and all have it");
         if let Some(waker) = self.waits.take() {
             waker.wake();
         }
@@ -400,6 +402,8 @@ struct Telling {
 impl Drop for Telling {
     fn drop(&mut self) {
         if !self.is_settled {
+            let is_here = self.pending.replicas[self.number].is_here;
+            debug_assert!(is_here, "acknowledged-at-level: another node is given up");
             // Who waits for it has no timer.
             self.pending.settle(self.number, Err(stopping()));
         }
