@@ -76,7 +76,7 @@ impl Commitlog {
     }
 
     async fn write(&self, job: Job) {
-        let Job { chunk, id, file, offset, buf, terminate } = job;
+        let Job { chunk, id, file, offset, mut buf, terminate } = job;
         let bytes = buf.len() as u64;
         assert!(
             offset + bytes + BLOCK as u64 <= self.config.segment_bytes as u64,
@@ -84,7 +84,19 @@ impl Commitlog {
         );
         let urgent = chunk <= self.state.borrow().urgent;
         let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes || urgent;
-        let done = write_chunk(&file, offset, buf, sync).await;
+        let done = loop {
+            let again = self.config.insists.then(|| buf.clone());
+            match (write_chunk(&file, offset, buf, sync).await, again) {
+                (Err(error), Some(copy)) if !self.state.borrow().stopping => {
+                    self.chunk_delayed(&mut self.state.borrow_mut(), chunk, id, error);
+                    self.progress.notify_all();
+                    self.room.notify_all();
+                    sleep(RETRY).await;
+                    buf = copy;
+                }
+                (done, _) => break done,
+            }
+        };
         let written = done.is_ok();
         {
             let mut state = self.state.borrow_mut();
@@ -96,6 +108,9 @@ impl Commitlog {
                         state.spare.push(buf);
                     }
                     self.chunk_written(&mut state, chunk, file.clone(), sync);
+                    if state.has_recovered() {
+                        tracing::info!("commitlog segment {} could be written", id.0);
+                    }
                 }
                 Err(error) => self.chunk_failed(&mut state, chunk, id, error),
             }

@@ -60,6 +60,10 @@ pub(crate) struct LogConfig {
     /// Whether a segment is made without its space where the disk has none: what is logged is
     /// little, and must not wait.
     pub(crate) sparse_allowed: bool,
+    /// Whether a chunk that cannot be written is tried again until it can, and nothing is taken
+    /// meanwhile: so that what is flushed was logged (*logged-before-flushed*). Of a log in batch
+    /// mode.
+    pub(crate) insists: bool,
     pub(crate) planted: Option<Planted>,
 }
 
@@ -118,6 +122,8 @@ pub(crate) struct State {
     /// Whether one of those who wait for a sync makes it.
     pub(crate) syncing: bool,
     failures: VecDeque<(RangeInclusive<u64>, IoError)>,
+    /// Why a log that insists cannot write now.
+    failing: Option<IoError>,
     pub(crate) create_error: Option<IoError>,
     flush_wanted: HashSet<TableId>,
     /// For each segment that a restart would replay, by table: the oldest timestamp of the data in
@@ -170,6 +176,19 @@ impl State {
     /// Whether something could not be written.
     pub(crate) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
+    }
+
+    /// Asks for a sync of `chunk`; whether who asks is to make it.
+    fn takes_sync_turn(&mut self, chunk: u64) -> bool {
+        let sync = chunk <= self.written && !self.syncing;
+        self.syncing |= sync;
+        self.urgent = self.urgent.max(chunk);
+        sync
+    }
+
+    /// Whether a log that insists cannot write now; then it could.
+    pub(crate) fn has_recovered(&mut self) -> bool {
+        self.failing.take().is_some()
     }
 
     /// Why an item is not in the log, if it is not.
@@ -231,6 +250,7 @@ impl Commitlog {
             urgent: 0,
             syncing: false,
             failures: VecDeque::new(),
+            failing: None,
             create_error: None,
             flush_wanted: HashSet::default(),
             flushed: BTreeMap::new(),
@@ -288,6 +308,9 @@ impl Commitlog {
     ) -> Result<(T, u64), Refusal> {
         if state.stopping {
             return Err(Refusal::Final(WriteError::Stopped));
+        }
+        if let Some(why) = &state.failing {
+            return Err(Refusal::Final(log_error(why)));
         }
         self.make_room(state, bytes)?;
         let Some(active) = &mut state.active else {
@@ -492,19 +515,60 @@ impl Commitlog {
                 if chunk <= state.synced {
                     return Ok(());
                 }
-                let sync = chunk <= state.written && !state.syncing;
-                state.syncing |= sync;
-                state.urgent = state.urgent.max(chunk);
-                sync
+                state.takes_sync_turn(chunk)
             };
-            if sync {
-                let _turn = SyncTurn(self);
-                self.sync().await;
-            } else {
-                self.work.notify_one();
-                self.progress.notified().await;
-            }
+            self.sync_in_turn(sync).await;
         }
+    }
+
+    /// Syncs, or waits for another who does, or for the chunk to be written.
+    async fn sync_in_turn(&self, sync: bool) {
+        if sync {
+            let _turn = SyncTurn(self);
+            self.sync().await;
+        } else {
+            self.work.notify_one();
+            self.progress.notified().await;
+        }
+    }
+
+    /// Waits until a memtable may be flushed that holds no more than what was appended so far: until
+    /// the disk has all of that in the log, too, or it was given up (*logged-before-flushed*).
+    pub(crate) async fn ready_to_flush(&self) -> Result<(), IoError> {
+        let chunk = {
+            let state = self.state.borrow();
+            let empty = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
+            state.filling - u64::from(empty)
+        };
+        loop {
+            let sync = {
+                let mut state = self.state.borrow_mut();
+                if let Some(why) = &state.failing {
+                    return Err(why.clone());
+                }
+                let given_up = || state.failures.iter().any(|(chunks, _)| chunks.contains(&chunk));
+                if chunk <= state.synced || given_up() {
+                    return Ok(());
+                }
+                state.takes_sync_turn(chunk)
+            };
+            self.sync_in_turn(sync).await;
+        }
+    }
+
+    /// A log that insists could not write `chunk`: who waits for it, or for what follows, is told,
+    /// and nothing is taken until it can.
+    pub(crate) fn chunk_delayed(&self, state: &mut State, chunk: u64, id: SegmentId, why: IoError) {
+        assert!(self.config.insists, "logged-before-flushed: this log gives up");
+        assert!(state.synced < chunk, "synced-is-written: {chunk} is synced");
+        if state.failing.is_none() {
+            tracing::error!("commitlog segment {} is tried again until it works: {why}", id.0);
+        }
+        if state.active.as_ref().is_some_and(|active| !active.chunk.is_empty()) {
+            self.seal_chunk(state);
+        }
+        remember(state, chunk..=state.filling - 1, why.clone());
+        state.failing = Some(why);
     }
 
     /// Waits until an append that was refused as [`Refusal::Full`] may be tried again.
@@ -540,6 +604,10 @@ impl Commitlog {
     /// file, is told; what follows goes to another segment.
     pub(crate) fn chunk_failed(&self, state: &mut State, chunk: u64, id: SegmentId, why: IoError) {
         tracing::error!("commitlog segment {} is given up: {why}", id.0);
+        if self.config.insists {
+            // At a stop: nothing of what it could not write is flushed any more.
+            state.failing = Some(why.clone());
+        }
         remember(state, state.synced + 1..=chunk, why.clone());
         while let Some(at) = state.jobs.iter().position(|job| job.id == id) {
             if let Some(job) = state.jobs.remove(at) {

@@ -168,6 +168,7 @@ pub(crate) async fn open_log(
         bytes_max,
         entry_bytes_max: entry_bytes_max(segment_bytes, bytes_max),
         sparse_allowed: log == Log::Schema,
+        insists: log == Log::Schema,
         planted: config.planted,
     };
     Ok(Rc::new(Commitlog::new(log_config, above.max(now), pressure.clone())))

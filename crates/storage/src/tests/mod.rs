@@ -15,6 +15,7 @@ mod expiry;
 mod faults;
 mod formats;
 mod full_disk;
+mod groups;
 mod holders;
 mod hot;
 mod large_data;

@@ -6,6 +6,9 @@
 //!
 //! Invariants
 //!  - *nothing-lost*: what is sealed has all partitions of its memtable.
+//!  - *logged-before-flushed*: an SSTable becomes durable after the log has all that is in it; so a
+//!    crash leaves all of a group or nothing, though only some of its tables were flushed. What
+//!    the data log has given up is flushed all the same; the schema log gives up nothing.
 //!  - *released-after-durable*: see the crate. Order of a flush: the SSTable is sealed and synced;
 //!    it is linked into `backups/`, where that is wanted; it is merged into the row cache; in one
 //!    step it joins the set and the memtable leaves; then the log entries are discarded.
@@ -375,6 +378,10 @@ async fn write(
     drop(data_write);
     // Another memtable may be written while this one becomes durable.
     shard.pressure.notify_one();
+    if let Err(error) = shard.log_of(table.log).ready_to_flush().await {
+        parts.abort().await;
+        return Err(ReadError::Io(error));
+    }
     let sealed = parts.seal().await?;
     Ok(if sealed.is_empty() { Written::Nothing } else { Written::Durable(sealed) })
 }
