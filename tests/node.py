@@ -62,8 +62,10 @@ class Node(Client):
              "overprovisioned", "developer_mode", "enable_user_defined_functions",
              "experimental_features")
 
-    def __init__(self, *options, address=None, workdir=None, env=None, program=NEREID):
+    def __init__(self, *options, address=None, workdir=None, env=None, program=NEREID, prefix=()):
+        """`prefix`: the command that runs the program, if not itself, by becoming it."""
         super().__init__(address or free_address())
+        self.prefix = list(prefix)
         self.options = [str(option) for option in options]
         self._temporary = None if workdir else tempfile.TemporaryDirectory(prefix="nereid-")
         self.workdir = Path(workdir or self._temporary.name)
@@ -73,8 +75,8 @@ class Node(Client):
         self.process = None
 
     def command(self):
-        return [self.program, "--workdir", str(self.workdir / "data"), "--rpc-address", self.address,
-                "--listen-address", self.address, "--api-address", self.address,
+        return [*self.prefix, self.program, "--workdir", str(self.workdir / "data"), "--rpc-address",
+                self.address, "--listen-address", self.address, "--api-address", self.address,
                 "--prometheus-address", self.address, "--smp", "2", "--overprovisioned",
                 "--developer-mode", "1", "--enable-user-defined-functions", "1",
                 "--experimental-features", "udf", *self.options]

@@ -8,13 +8,15 @@ from node import Node, free_address
 
 
 class Nodes:
-    """Nodes that are told of the same seeds: the first of them, or all."""
+    """Nodes that are told of the same seeds: the first of them, or all; in a `Network`, if there is
+    one."""
 
-    def __init__(self, count, *options, all_seeds=True):
-        addresses = [free_address() for _ in range(count)]
+    def __init__(self, count, *options, all_seeds=True, network=None):
+        addresses = network.addresses if network else [free_address() for _ in range(count)]
         seeds = ",".join(addresses if all_seeds else addresses[:1])
         self.nodes = [Node("--seeds", seeds, "--smp", "1", "--memory", "512M", *options,
-                           address=address) for address in addresses]
+                           address=address, prefix=network.prefix(at) if network else ())
+                      for at, address in enumerate(addresses)]
         self._clusters = []
 
     def __getitem__(self, number):
@@ -52,14 +54,16 @@ class Nodes:
                 "SELECT up FROM system.cluster_status")) == len(self.nodes), seconds)
             node.disconnect()
 
-    def connect(self, consistency=None, patience=30, **facts):
+    def connect(self, consistency=None, patience=30, retries=True, **facts):
         """A session that knows all nodes, routes by token, and asks for QUORUM; each request has so
-        many seconds."""
+        many seconds. Without `retries` the driver asks once."""
         from cassandra import ConsistencyLevel
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-        from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+        from cassandra.policies import (DCAwareRoundRobinPolicy, FallthroughRetryPolicy, RetryPolicy,
+                                        TokenAwarePolicy)
         profile = ExecutionProfile(
             load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")),
+            retry_policy=RetryPolicy() if retries else FallthroughRetryPolicy(),
             consistency_level=consistency or ConsistencyLevel.QUORUM, request_timeout=patience)
         cluster = Cluster([node.address for node in self.nodes],
                           execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **facts)
