@@ -532,8 +532,8 @@ impl Commitlog {
         }
     }
 
-    /// Waits until a memtable may be flushed that holds no more than what was appended so far: until
-    /// the disk has all of that in the log, too, or it was given up (*logged-before-flushed*).
+    /// Waits until a memtable may be flushed that holds no more than what was appended so far: the
+    /// disk has all of that in the log, too, or it was given up (*logged-before-flushed*).
     pub(crate) async fn ready_to_flush(&self) -> Result<(), IoError> {
         let chunk = {
             let state = self.state.borrow();
