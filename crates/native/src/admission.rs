@@ -10,6 +10,8 @@
 //!  - *charges-return*: with nothing in flight and nothing unsent, nothing is charged.
 //!  - *fifo*: requests are admitted in their order, but small ones pass large ones that find no
 //!    memory; a turn is several requests.
+//!  - *few-run*: while so many requests run as keep all nodes busy, none is admitted: in a cluster
+//!    that cannot keep up they would all be answered too late.
 //!  - *progress*: with nothing in flight a request is admitted, whatever is charged; while nothing
 //!    moves, memory held for clients that do not read keeps no small request out; with nothing
 //!    running one runs, but for large ones while *flooded*.
@@ -74,6 +76,9 @@ pub struct Limits {
     pub requests_max: usize,
     /// Requests admitted and not begun; more wait in the queue, where they cost only their bytes.
     pub unbegun_max: usize,
+    /// Requests that run, most of them waiting for other nodes or the disk; more are not admitted.
+    /// Beyond what keeps nodes busy they would only wait longer, until nobody needs their answers.
+    pub running_max: usize,
     /// Connections in the queue; the requests of more are shed at once.
     pub waiting_max: usize,
     /// How long a connection may lag behind its client before its requests are shed.
@@ -87,6 +92,7 @@ impl Limits {
             memory_bytes: shard_bytes / 10,
             requests_max: u32::MAX as usize,
             unbegun_max: 512,
+            running_max: 2048,
             waiting_max: 4096,
             patience: Duration::from_secs(1),
         }
@@ -221,7 +227,7 @@ fn finds(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
 /// Whether one more request of so many bytes has room.
 fn has_room(limits: &Limits, load: &Load, bytes: usize) -> bool {
     let nothing_moves = load.running == 0 && load.unbegun == 0;
-    finds(limits, load, bytes, bytes)
+    (load.running < limits.running_max && finds(limits, load, bytes, bytes))
         || load.in_flight == 0
         || (nothing_moves && is_small(limits, bytes))
 }

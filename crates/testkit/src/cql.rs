@@ -126,6 +126,12 @@ impl CqlEnv {
         }
     }
 
+    /// Has this shard write all of its memtables to SSTables.
+    pub async fn flush(&self) {
+        let storage = runtime::local::get::<storage::Storage>();
+        storage.flush_all().await.expect("a flush");
+    }
+
     /// The rows of a statement as text: literals, columns joined by `, ` and rows by ` | `.
     pub async fn rows(&self, text: &str) -> String {
         rows_text(&self.ok(text).await)

@@ -8,6 +8,7 @@ const LIMITS: Limits = Limits {
     memory_bytes: 100_000,
     requests_max: 1000,
     unbegun_max: 8,
+    running_max: 12,
     waiting_max: 6,
     patience: Duration::from_secs(1),
 };
@@ -35,6 +36,9 @@ fn decisions() {
     check(load(900_000, 5, 0), 1_562, true, true);
     check(load(900_000, 5, 0), 1_563, false, true);
     check(load(900_000, 5, 1), 1, false, false);
+    // *few-run*: who was admitted goes on.
+    check(load(0, 11, 11), 1, true, true);
+    check(load(0, 12, 12), 1, false, true);
     // *unread-is-a-quarter*
     let unread = |unsent, memory| Load { unsent, ..load(memory, 3, 1) };
     check(unread(20_000, 50_000), 5_000, true, true);
@@ -379,6 +383,7 @@ impl Steps {
         let unbegun = self.unbegun.iter().filter(|charge| charge.stage == Stage::Unbegun);
         assert_eq!(load.unbegun, unbegun.count() + turns);
         assert_eq!(load.running, self.running.len() + self.growing.len());
+        assert!(load.running <= LIMITS.running_max + LIMITS.unbegun_max, "*few-run*");
         let in_flight = self.unbegun.len() + self.starting.len() + load.running;
         assert_eq!(load.in_flight, in_flight);
         if self.starting.is_empty() && self.growing.is_empty() {

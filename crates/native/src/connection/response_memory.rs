@@ -8,13 +8,15 @@
 //!  - *bounded-per-connection*: what the growing responses of a connection hold, and what its
 //!    client leaves unread, is no more than a quarter of the memory when one more begins to grow;
 //!    one at a time always may, where the client has room for a response.
+//!  - *one-looks*: of the requests of a connection that wait to grow one looks for room, and the
+//!    next when it has found some: however many wait, what makes room wakes one.
 //!  - *room-first*: no page is read before its room is charged (*one-grows* of the admission).
 //!  - *charges-return*: a request that has ended holds nothing.
 
 use super::Connection;
 use crate::admission::Charge;
 use replication::Room;
-use runtime::sync::Notify;
+use runtime::sync::{Notify, Semaphore};
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
@@ -26,12 +28,26 @@ const CONNECTION_PART: usize = 4;
 const PAGE_PART: usize = 16;
 
 /// What the growing responses of one connection hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ConnectionUsage {
     count: Cell<usize>,
     bytes: Cell<usize>,
     /// One of them has ended.
     ended: Notify,
+    /// Whose turn it is to look for room (*one-looks*).
+    turn: Semaphore,
+}
+
+impl Default for ConnectionUsage {
+    fn default() -> ConnectionUsage {
+        ConnectionUsage {
+            count: Cell::default(),
+            bytes: Cell::default(),
+            ended: Notify::new(),
+            // Of requests that were admitted: bounded there.
+            turn: Semaphore::new(1, usize::MAX),
+        }
+    }
 }
 
 /// The response memory of one request.
@@ -104,6 +120,10 @@ impl<'r> ResponseMemory<'r> {
         let (page, connection) = (self.page_of(bytes), self.connection);
         let begins = !self.grows.get();
         loop {
+            let turn = match begins {
+                true => self.charge.stall(connection.usage().turn.acquire(1)).await.ok(),
+                false => None,
+            };
             while !self.may_reserve(page) {
                 self.charge.stall(connection.outbox.wait_for_room()).await;
                 if !self.may_reserve(page) {
@@ -113,6 +133,7 @@ impl<'r> ResponseMemory<'r> {
             // While it waits it counts as growing, for requests that come later. One that times out
             // reads nothing more.
             self.hold(self.held.get(), page);
+            drop(turn);
             let unsent = connection.outbox.unsent_bytes();
             self.charge.resize(self.charge_of(self.held.get(), page)).await;
             let reads = connection.outbox.has_room() || connection.outbox.unsent_bytes() <= unsent;
@@ -132,7 +153,7 @@ impl<'r> ResponseMemory<'r> {
             let bytes = self.held.take() + self.taken.take();
             usage.bytes.set(usage.bytes.get() - bytes);
             usage.count.set(usage.count.get() - 1);
-            usage.ended.notify_all();
+            usage.ended.notify_one();
         }
     }
 }

@@ -252,3 +252,24 @@ fn clients_that_send_too_much_get_overloaded_errors() {
         server.stop(Duration::from_secs(1)).await;
     });
 }
+
+/// *one-looks*: requests that wait for memory are not woken for each that ends.
+#[test]
+fn requests_that_wait_to_read_do_not_wake_each_other() {
+    run(|env| async move {
+        let (server, port) = serve(&env, Limits::of_shard(20 << 20), 100).await;
+        env.flush().await;
+        let mut client = Client::connect(port).await;
+        let from_disk = "SELECT v FROM ks.t WHERE k = 1 BYPASS CACHE";
+        assert_eq!(client.ask(query(1, from_disk)).await.opcode, RESULT);
+        let polls = || runtime::group::all_stats().iter().map(|(_, one)| one.polls).sum::<u64>();
+        let before = polls();
+        // Of these about sixteen may read at a time.
+        client.send((0..1000).flat_map(|n| query(n, from_disk)).collect()).await;
+        let answers = client.answers(1000).await;
+        assert!(answers.iter().all(|answer| answer.opcode == RESULT));
+        let polls = polls() - before;
+        assert!(polls < 20_000, "{polls} polls for 1000 requests");
+        server.stop(Duration::from_secs(1)).await;
+    });
+}
