@@ -17,11 +17,14 @@ from cassandra import (ConsistencyLevel, OperationTimedOut, ReadFailure, ReadTim
                        WriteFailure, WriteTimeout)
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
+from cassandra.protocol import OverloadedErrorMessage
 from linear import CAS, READ, Operation, is_linearizable
 
 # What happened nobody knows, or nothing did.
 UNANSWERED = (OperationTimedOut, ReadFailure, ReadTimeout, Unavailable, WriteFailure, WriteTimeout,
-              NoHostAvailable, ConnectionException)
+              NoHostAvailable, ConnectionException,
+              # Of a node that stops.
+              OverloadedErrorMessage)
 # All nodes may be killed at once: what is acknowledged is to be on the disk.
 DURABLE = ("--commitlog-sync", "batch")
 
