@@ -214,3 +214,36 @@ def test_who_may_not_join_is_told_why(nodes):
         other.start()
     # Nobody else noticed.
     assert nodes[0].connect().execute("SELECT count(*) FROM system.topology").one()[0] == 3
+
+
+def console_nodes(node):
+    """The nodes that the console of one shows, by address."""
+    headers = {"X-Nereid-Console": "1"}
+    request = urllib.request.Request(f"http://{node.address}:10000/console/api/state",
+                                     headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return {row["address"]: row for row in json.load(answer)["nodes"]}
+
+
+def test_the_console_of_each_node_shows_what_all_of_them_do(nodes):
+    session = nodes.connect()
+    keyspace(session, "ks", True)
+    with registers(session, "ks.t", threads=2) as load:
+        # Each coordinates a part of the requests.
+        for node in nodes:
+            until(lambda node=node: all(row["reads"] and row["writes"] and row["busy"] is not None
+                                        for row in console_nodes(node).values()))
+        load.goes_on()
+    for node in nodes:
+        subprocess.run([NEREID, "nodetool", "-h", node.address, "flush", "ks"], check=True)
+    for node in nodes:
+        until(lambda node=node: all(row["load_bytes"] for row in console_nodes(node).values()))
+        shown = console_nodes(node)
+        assert sorted(shown) == sorted(other.address for other in nodes)
+        assert [address for address, row in shown.items() if row["here"]] == [node.address]
+        assert {(row["state"], row["rack"], row["shards"], row["agrees"])
+                for row in shown.values()} == {("UN", "rack1", 1, True)}
+    nodes[2].stop()
+    gone = nodes[2].address
+    until(lambda: console_nodes(nodes[0])[gone]["state"] == "DN")
+    assert console_nodes(nodes[0])[gone]["reads"] is None

@@ -162,7 +162,7 @@ async fn cluster_status() -> Vec<VirtualRow> {
 fn status_rows(schema: &TableSchema, nodes: &Nodes, own_load: u64) -> Vec<VirtualRow> {
     let shown = |(node, owns): (&Node, f64)| {
         let Member { address, data_center, host_id, rack, tokens, .. } = &*node.member;
-        let load = if node.is_here { Some(own_load) } else { node.heard.load_bytes };
+        let load = if node.is_here { Some(own_load) } else { node.heard.load_bytes() };
         let mut values = vec![
             ("peer", bytes(partition::inet(address.ip()))),
             ("dc", data_center.clone().into_bytes()),
@@ -273,6 +273,7 @@ mod tests {
     use super::*;
     use crate::node::testing::node;
     use crate::nodes::Heard;
+    use crate::peers::Activity;
     use catalog::SchemaChange;
     use catalog::schema::testing::keyspace;
     use catalog::topology::testing::{member, topology};
@@ -285,7 +286,8 @@ mod tests {
         let heard = |id: Uuid| Heard {
             is_up: id.as_u128() == 1,
             schema: (id.as_u128() == 1).then(|| Uuid::from_u128(77)),
-            load_bytes: (id.as_u128() == 1).then_some(5),
+            activity: (id.as_u128() == 1)
+                .then_some(Activity { load_bytes: 5, ..Activity::default() }),
         };
         Nodes::of(&topology(&members), &node(vec![Token(7)]), heard)
     }

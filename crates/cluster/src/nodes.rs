@@ -7,6 +7,7 @@
 //!  - *whole*: what nodes own of the ring by their own tokens is the ring.
 
 use crate::node::NodeInfo;
+use crate::peers::Activity;
 use crate::registry::Cluster;
 use crate::schema::TableEntry;
 use catalog::placement::{Replication, Ring};
@@ -23,8 +24,15 @@ pub struct Heard {
     pub is_up: bool,
     /// The version of the schema that it shows.
     pub schema: Option<Uuid>,
-    /// Bytes of SSTables.
-    pub load_bytes: Option<u64>,
+    /// What it does.
+    pub activity: Option<Activity>,
+}
+
+impl Heard {
+    /// Bytes of its SSTables.
+    pub fn load_bytes(&self) -> Option<u64> {
+        self.activity.map(|activity| activity.load_bytes)
+    }
 }
 
 /// A node that is present.
@@ -110,7 +118,7 @@ impl Nodes {
             Some(life) => Heard {
                 is_up: life.is_alive,
                 schema: Some(life.schema),
-                load_bytes: Some(life.load_bytes),
+                activity: Some(life.activity),
             },
             None => Heard::default(),
         };

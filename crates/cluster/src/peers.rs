@@ -14,6 +14,19 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// What a node does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Bytes of SSTables.
+    pub load_bytes: u64,
+    /// Reads and scans of its clients, a second.
+    pub reads: u32,
+    /// Writes of its clients, a second.
+    pub writes: u32,
+    /// Of its busiest shard: the part of the time in which tasks ran, in thousandths.
+    pub busy_permille: u16,
+}
+
 /// How another node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
@@ -23,8 +36,8 @@ pub struct Life {
     pub serves: bool,
     /// The version of the schema that it showed last.
     pub schema: Uuid,
-    /// Bytes of SSTables, as it said last.
-    pub load_bytes: u64,
+    /// What it does, as it said last.
+    pub activity: Activity,
     /// How often it was seen to start anew.
     pub starts: u32,
 }

@@ -2,6 +2,7 @@
 
 use crate::call::{Answer, Call};
 use crate::tasks::{ABORTED, Progress, State, Task, Tasks};
+use cluster::nodes::{Node, Nodes};
 use cluster::traffic::Work;
 use cluster::{Cluster, CompactionRecord, Schema, TableKind};
 use model::{TableId, Uuid};
@@ -32,15 +33,7 @@ pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
         "address": node.rpc_address.to_string(),
         "data_center": node.data_center,
         "rack": node.rack,
-        // One node so far; nothing is listened on before it is up.
-        "nodes": [{
-            "address": node.broadcast_address.to_string(),
-            "state": "UN",
-            "host_id": node.host_id.to_string(),
-            "data_center": node.data_center,
-            "rack": node.rack,
-            "tokens": node.tokens.len(),
-        }],
+        "nodes": nodes(cluster),
         "shards": node.shards,
         "schema_version": schema.version.to_string(),
         "up_seconds": node.uptime().as_secs(),
@@ -49,6 +42,36 @@ pub(super) fn state(cluster: &Cluster, version: &str) -> Value {
         "user_tables": count(false),
         "system_tables": count(true),
     })
+}
+
+/// All nodes of the cluster, as this one knows them; null where a node has not said it yet.
+fn nodes(cluster: &Cluster) -> Vec<Value> {
+    let version = cluster.schema().version;
+    let told = |node: &Node| {
+        let member = &node.member;
+        let (activity, schema) = match node.is_here {
+            true => (cluster.activity(), Some(version)),
+            false => (node.heard.activity, node.heard.schema),
+        };
+        let activity = activity.filter(|_| node.heard.is_up);
+        json!({
+            "here": node.is_here,
+            "address": node.address(),
+            // Nothing is listened on before this node is up.
+            "state": if node.heard.is_up { "UN" } else { "DN" },
+            "host_id": member.host_id.to_string(),
+            "data_center": member.data_center,
+            "rack": member.rack,
+            "shards": member.shards,
+            "tokens": member.tokens.len(),
+            "load_bytes": activity.map(|it| it.load_bytes),
+            "reads": activity.map(|it| it.reads),
+            "writes": activity.map(|it| it.writes),
+            "busy": activity.map(|it| f64::from(it.busy_permille) / 1e3),
+            "agrees": schema.map(|schema| schema == version),
+        })
+    };
+    Nodes::seen(cluster).all().iter().map(told).collect()
 }
 
 /// The same, with whether statements ask for a login.

@@ -129,7 +129,7 @@ async fn load(door: &Door) -> u64 {
 async fn load_map(door: &Rc<Door>, _: &Call) -> Answered {
     let own = load(door).await;
     let of = |node: &Node| {
-        let load = if node.is_here { Some(own) } else { node.heard.load_bytes };
+        let load = if node.is_here { Some(own) } else { node.heard.load_bytes() };
         load.map(|load| json!({ "key": node.address(), "value": load as f64 }))
     };
     Ok(Answer::json(Nodes::seen(&door.cluster).all().iter().filter_map(of).collect()))

@@ -7,6 +7,7 @@
 //!  - *one-form*: bytes are a value in its only form, or damage; never a panic.
 //!  - *few*: no more of anything than [`CONTACTS_MAX`] is read.
 
+use crate::peers::Activity;
 use catalog::{Member, MemberState};
 use model::{Token, Uuid};
 use std::collections::BTreeSet;
@@ -115,18 +116,24 @@ pub(super) struct Pulse {
     pub(super) phase: Phase,
     /// The version of the schema that it shows.
     pub(super) schema: Uuid,
-    /// Bytes of SSTables.
-    pub(super) load_bytes: u64,
+    pub(super) activity: Activity,
 }
 
-const PULSE_BYTES: usize = 25;
+const PULSE_BYTES: usize = 35;
+/// The busiest that a shard can be, in thousandths.
+const BUSY_MAX: u16 = 1000;
 
 impl Pulse {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PULSE_BYTES);
         out.put_u8(self.phase as u8);
         out.put(self.schema.as_bytes());
-        out.put_u64(self.load_bytes);
+        let Activity { load_bytes, reads, writes, busy_permille } = self.activity;
+        out.put_u64(load_bytes);
+        out.put_u32(reads);
+        out.put_u32(writes);
+        debug_assert!(busy_permille <= BUSY_MAX, "one-form: {busy_permille} thousandths");
+        out.put_u16(busy_permille);
         debug_assert!(out.len() == PULSE_BYTES, "one-form: {} bytes", out.len());
         out
     }
@@ -137,9 +144,17 @@ impl Pulse {
         let phase = phases.get(usize::from(cursor.u8("a phase")?)).copied();
         let phase = phase.ok_or_else(|| cursor.damaged("a node of an unknown phase"))?;
         let schema = Uuid::from_bytes(cursor.array("the version of a schema")?);
-        let load_bytes = cursor.u64("the load of a node")?;
+        let activity = Activity {
+            load_bytes: cursor.u64("the load of a node")?,
+            reads: cursor.u32("the reads of a node")?,
+            writes: cursor.u32("the writes of a node")?,
+            busy_permille: cursor.u16("how busy a node is")?,
+        };
+        if BUSY_MAX < activity.busy_permille {
+            return Err(cursor.damaged("a node that is busier than it can be"));
+        }
         ended(&cursor)?;
-        Ok(Pulse { phase, schema, load_bytes })
+        Ok(Pulse { phase, schema, activity })
     }
 }
 
@@ -340,7 +355,8 @@ mod tests {
             for answer in answers {
                 prop_assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
             }
-            let pulse = Pulse { phase: Phase::Leaving, schema: Uuid::from_u128(7), load_bytes: 9 };
+            let activity = Activity { load_bytes: 9, reads: 8, writes: 7, busy_permille: 1000 };
+            let pulse = Pulse { phase: Phase::Leaving, schema: Uuid::from_u128(7), activity };
             prop_assert_eq!(Pulse::decode(&pulse.encode()), Ok(pulse));
         }
 

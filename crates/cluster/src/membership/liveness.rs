@@ -48,7 +48,7 @@ fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
         is_alive,
         serves: is_alive && heard.pulse.phase == Phase::Serving,
         schema: heard.pulse.schema,
-        load_bytes: heard.pulse.load_bytes,
+        activity: heard.pulse.activity,
         starts: heard.starts,
     }
 }
@@ -79,6 +79,7 @@ impl Membership {
     /// Asks all others for ever, and tells all shards what is new.
     pub(super) async fn watch(self: Rc<Self>) {
         loop {
+            self.look().await;
             self.ask_all().await;
             self.tell().await;
             // Earlier where something is new: a change of the schema is to be seen soon.
@@ -171,7 +172,8 @@ impl Membership {
     /// How this node is.
     pub(super) fn pulse(&self) -> Pulse {
         let schema = self.cluster.schema().version;
-        Pulse { phase: self.phase.get(), schema, load_bytes: self.load_bytes.get() }
+        let activity = self.cluster.activity().unwrap_or_default();
+        Pulse { phase: self.phase.get(), schema, activity }
     }
 }
 
@@ -199,11 +201,13 @@ fn is_goodbye(error: &CallError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::Activity;
 
     #[test]
     fn a_silent_node_is_down_after_a_while_and_one_that_goes_at_once() {
         runtime::sim::test(1, || async {
-            let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), load_bytes: 7 };
+            let activity = Activity { load_bytes: 7, ..Activity::default() };
+            let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), activity };
             let at = Instant::now();
             let heard = Heard { at, pulse, is_gone: false, starts: 0 };
             let second = Duration::from_secs(1);

@@ -12,6 +12,7 @@
 //!  - *in-before-it-speaks*: a node takes part in the group when the topology has it.
 //!  - *same-everywhere*: which nodes there are is decided in the log, as the schema is.
 
+mod activity;
 mod discovery;
 mod form;
 mod group;
@@ -25,6 +26,7 @@ mod voters;
 use crate::group0;
 use crate::peers;
 use crate::registry::Cluster;
+use activity::Looked;
 use catalog::facts;
 use catalog::{Member, MemberState, TopologyChange};
 use consensus::Group;
@@ -97,7 +99,8 @@ pub struct Membership {
     book: Rc<Book>,
     heard: RefCell<AllHeard>,
     phase: Cell<Phase>,
-    load_bytes: Cell<u64>,
+    /// When it was last looked at what this node does.
+    looked: RefCell<Option<Looked>>,
     /// Something is to be told to the others.
     news: Notify,
     tasks: Scope,
@@ -133,7 +136,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             book: Rc::default(),
             heard: RefCell::default(),
             phase: Cell::new(Phase::Starting),
-            load_bytes: Cell::new(0),
+            looked: RefCell::default(),
             news: Notify::new(),
             tasks: Scope::new(),
         });

@@ -22,7 +22,7 @@ use crate::access::{Access, groups};
 use crate::auto_snapshots::AutoSnapshots;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
 use crate::node::NodeInfo;
-use crate::peers::{self, Lives, Peers};
+use crate::peers::{self, Activity, Lives, Peers};
 use crate::placement::{Placement, Replicas};
 use crate::schema::{Catalog, Schema, TableEntry};
 use crate::uuids::time_uuid_now;
@@ -87,6 +87,8 @@ pub struct Cluster {
     auto_snapshots: AutoSnapshots,
     access: Access,
     peers: Peers,
+    /// What this node does, on shard 0 of a node that has others.
+    activity: Cell<Option<Activity>>,
     /// Of the topology that this shard shows.
     placement: RefCell<Rc<Placement>>,
 }
@@ -112,6 +114,7 @@ impl Cluster {
             auto_snapshots: AutoSnapshots::of_shard(),
             access: Access::new(catalog),
             peers: Peers::default(),
+            activity: Cell::default(),
         }
     }
 
@@ -138,6 +141,15 @@ impl Cluster {
     /// The nodes of the cluster, as this shard knows them; none before this node has joined them.
     pub fn topology(&self) -> Arc<Topology> {
         self.catalog.borrow().topology.clone()
+    }
+
+    /// What this node did in the last seconds: on shard 0, and of a node that knows others.
+    pub fn activity(&self) -> Option<Activity> {
+        self.activity.get()
+    }
+
+    pub(crate) fn set_activity(&self, activity: Activity) {
+        self.activity.set(Some(activity));
     }
 
     /// How the other nodes are, as this shard knows.

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { Plot } from "./plot.js";
 import { extended, joined, Range } from "./ranges.js";
 import {
-  byId, bytes, cards, count, exact, load, micros, percent, say, span, table,
+  byId, bytes, cards, count, exact, load, micros, percent, pill, say, span, table,
 } from "./text.js";
 
 const LIVE_MAX = 600;
@@ -106,10 +106,19 @@ function showCards(shards) {
 }
 
 const nodeColumns = [
-  { name: "State", head: true, cell: (row) => row.state === "UN" ? "up, normal" : row.state },
-  { name: "Address", code: true, cell: (row) => row.address },
+  { name: "State", head: true, cell: (row) =>
+    row.state === "UN" ? pill("up, normal", "good") : pill("down", "bad") },
+  { name: "Address", code: true, cell: (row) =>
+    row.here ? `${row.address} (this node)` : row.address },
   { name: "Data center", cell: (row) => row.data_center },
   { name: "Rack", cell: (row) => row.rack },
+  { name: "Busiest shard", cell: (row) => row.busy === null ? "" : load(row.busy, percent(row.busy)) },
+  { name: "Reads/s", num: true, cell: (row) => count(row.reads) },
+  { name: "Writes/s", num: true, cell: (row) => count(row.writes) },
+  { name: "Load", num: true, cell: (row) => bytes(row.load_bytes) },
+  { name: "Schema", cell: (row) =>
+    row.agrees === null ? "" : row.agrees ? "the same" : pill("another", "warn") },
+  { name: "Shards", num: true, cell: (row) => exact(row.shards) },
   { name: "Tokens", num: true, cell: (row) => exact(row.tokens) },
   { name: "Host ID", code: true, cell: (row) => row.host_id },
 ];

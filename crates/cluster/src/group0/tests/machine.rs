@@ -296,7 +296,7 @@ fn garbage_does_not_stay() {
     });
 }
 
-/// The log gives a segment up that it cannot write, and tables are flushed one by one.
+/// The log tries again what it could not write, and only then are its tables flushed.
 #[test]
 fn a_change_that_the_log_could_not_take_is_whole_too() {
     let mut node = SimNode::new(8, 1);
@@ -315,7 +315,10 @@ fn a_change_that_the_log_could_not_take_is_whole_too() {
     node.heal();
     node.run(async {
         let [raft, ..] = table_ids();
-        runtime::local::get::<Storage>().flush(raft).await.expect("a flush");
+        let storage = runtime::local::get::<Storage>();
+        while storage.flush(raft).await.is_err() {
+            runtime::time::sleep(Duration::from_millis(100)).await;
+        }
     });
     node.crash();
     let found = node.run(async {
