@@ -13,6 +13,7 @@
 //!  - *versions-differ*: the schema has another version after each of its changes.
 
 use crate::facts;
+use crate::features;
 use crate::grants::consequences;
 use crate::placement::Here;
 use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage};
@@ -68,6 +69,13 @@ pub struct Command {
     topology: Option<(Vec<TopologyChange>, Arc<Topology>)>,
     /// What is noted beside it, by name.
     facts: Vec<(&'static str, String)>,
+}
+
+/// The features of the cluster, as other tools look for them.
+pub(crate) fn enabled<L: Local>(schema: &Schema<L>, of: &Topology, at: i64) -> FrozenMutation {
+    let names = features::joined(of.enabled());
+    debug_assert!(!names.is_empty(), "whole: the cluster has no feature");
+    facts::fact(schema, facts::ENABLED_FEATURES, &names, at)
 }
 
 impl Command {
@@ -176,6 +184,9 @@ impl Command {
         }
         if let Some((changes, after)) = &self.topology {
             rows.push(topology::mutation(after, changes, last));
+            if changes.iter().any(|change| matches!(change, TopologyChange::Enable(_))) {
+                rows.push(enabled(before, after, last));
+            }
         }
         let noted = self.facts.iter().map(|(name, value)| facts::fact(before, name, value, last));
         rows.extend(noted);

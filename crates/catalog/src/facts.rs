@@ -15,6 +15,8 @@ const SCHEMA_VERSION: &str = "group0_schema_version";
 pub const ACCESS_CHANGED_AT: &str = "nereid_access_changed_at";
 /// The fact that the service level of drivers was made once.
 pub const DRIVER_LEVEL_MADE: &str = "service_level_driver_created";
+/// The fact of which features the cluster has.
+pub const ENABLED_FEATURES: &str = "enabled_features";
 /// The fact of which system tables `system_schema` shows: their digest.
 pub const SYSTEM_TABLES_SHOWN: &str = "nereid_system_tables";
 

@@ -7,9 +7,14 @@
 //! Invariants
 //!  - *one-place*: no token is of two nodes that own tokens.
 //!  - *gone-for-good*: a node that has left does not come back under its host id.
+//!  - *lost-for-good*: a node that was declared lost is not heard any more, and has its place, its
+//!    tokens and tablets until it is removed or replaced.
+//!  - *all-have-it*: a feature is enabled when all nodes have it that are there and not lost.
+//!  - *never-less*: what is enabled stays, and no node is there that lacks it, but lost ones.
 //!  - *versions-grow*: each change has a later version than the one before.
 //!  - *round-trip*: what [`mutations`] stores, [`load`] gives back.
 
+use crate::features;
 use crate::rows::partition::{PartitionWriter, Value, bigint, boolean, inet, int, text};
 use crate::rows::{DamagedSchema, Row};
 use crate::system_tables;
@@ -77,6 +82,10 @@ pub enum TopologyChange {
     Set(Member),
     /// A node has left.
     Left(Uuid),
+    /// A node will not come back, and was declared lost.
+    Lost(Uuid),
+    /// The cluster has a feature from now on.
+    Enable(String),
 }
 
 /// The nodes of the cluster. Plain data: shards share it.
@@ -84,6 +93,8 @@ pub enum TopologyChange {
 pub struct Topology {
     version: u64,
     members: BTreeMap<Uuid, Arc<Member>>,
+    lost: BTreeSet<Uuid>,
+    enabled: BTreeSet<String>,
 }
 
 impl Topology {
@@ -107,6 +118,40 @@ impl Topology {
         self.members().filter(|member| member.state == MemberState::Normal)
     }
 
+    /// Whether a node was declared lost: it has its place still, and is not to be heard.
+    pub fn is_lost(&self, host_id: Uuid) -> bool {
+        self.lost.contains(&host_id)
+    }
+
+    /// Those that were declared lost.
+    pub fn lost(&self) -> &BTreeSet<Uuid> {
+        &self.lost
+    }
+
+    /// Whether the cluster has a feature: every node that there may be can do it.
+    pub fn enables(&self, feature: &str) -> bool {
+        self.enabled.contains(feature)
+    }
+
+    /// The features that the cluster has.
+    pub fn enabled(&self) -> &BTreeSet<String> {
+        &self.enabled
+    }
+
+    /// What all nodes can do, and is not enabled yet (*all-have-it*).
+    pub fn to_enable(&self) -> BTreeSet<String> {
+        let mut counted = self.present().filter(|member| !self.is_lost(member.host_id));
+        let Some(first) = counted.next() else { return BTreeSet::new() };
+        let all = counted.fold(first.features.clone(), |all, member| &all & &member.features);
+        &all - &self.enabled
+    }
+
+    /// What a node with these features lacks of what is enabled, for people; `None`: nothing.
+    pub fn lacks(&self, features: &BTreeSet<String>) -> Option<String> {
+        let missing = &self.enabled - features;
+        (!missing.is_empty()).then(|| features::joined(&missing))
+    }
+
     /// Whether a change can be made; the reason why not names the node and the thing.
     pub fn check(&self, change: &TopologyChange) -> Result<(), String> {
         let member = match change {
@@ -117,9 +162,17 @@ impl Topology {
                     None => Err(format!("node {host_id} is not known")),
                 };
             }
+            TopologyChange::Lost(host_id) => return self.check_lost(*host_id),
+            TopologyChange::Enable(feature) => return self.check_feature(feature),
             TopologyChange::Set(member) => member,
         };
         let host_id = member.host_id;
+        if self.is_lost(host_id) {
+            return Err(format!("node {host_id} was declared lost and cannot come back"));
+        }
+        if let Some(missing) = self.lacks(&member.features) {
+            return Err(format!("node {host_id} lacks features that the cluster has: {missing}"));
+        }
         if let Some(before) = self.member(host_id) {
             if before.state == MemberState::Left {
                 return Err(format!("node {host_id} has left the cluster and cannot come back"));
@@ -150,6 +203,23 @@ impl Topology {
         Ok(())
     }
 
+    fn check_lost(&self, host_id: Uuid) -> Result<(), String> {
+        match self.member(host_id) {
+            _ if self.is_lost(host_id) => Err(format!("node {host_id} was declared lost already")),
+            Some(member) if member.state == MemberState::Normal => Ok(()),
+            Some(_) => Err(format!("node {host_id} has left already")),
+            None => Err(format!("node {host_id} is not known")),
+        }
+    }
+
+    fn check_feature(&self, feature: &str) -> Result<(), String> {
+        match self.to_enable().contains(feature) {
+            true => Ok(()),
+            false if self.enables(feature) => Err(format!("feature {feature} is enabled already")),
+            false => Err(format!("not every node has feature {feature}")),
+        }
+    }
+
     /// The next snapshot. The change was checked.
     pub fn apply(&self, change: &TopologyChange) -> Topology {
         debug_assert_eq!(self.check(change), Ok(()), "one-place, gone-for-good");
@@ -165,9 +235,17 @@ impl Topology {
                     Arc::make_mut(member).state = MemberState::Left;
                 }
             }
+            TopologyChange::Lost(host_id) => {
+                next.lost.insert(*host_id);
+            }
+            TopologyChange::Enable(feature) => {
+                next.enabled.insert(feature.clone());
+            }
         }
         assert!(self.version < next.version, "versions-grow: {} again", next.version);
         assert!(count <= next.members.len(), "gone-for-good: a node is forgotten");
+        debug_assert!(self.lost.is_subset(&next.lost), "lost-for-good: {:?}", next.lost);
+        debug_assert!(self.enabled.is_subset(&next.enabled), "never-less: {:?}", next.enabled);
         next
     }
 }
@@ -178,19 +256,20 @@ pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) ->
     let members = changes.iter().filter_map(|change| match change {
         TopologyChange::Set(member) => after.member(member.host_id),
         TopologyChange::Left(host_id) => after.member(*host_id),
+        TopologyChange::Lost(_) | TopologyChange::Enable(_) => None,
     });
-    write(after.version, members, false, timestamp)
+    write(after, members, false, timestamp)
 }
 
 /// All of a topology, in place of what there was.
 pub fn whole(topology: &Topology, timestamp: i64) -> FrozenMutation {
     let count = topology.members.len() as u64;
     debug_assert!(count <= topology.version, "versions-grow: {count} nodes by fewer changes");
-    write(topology.version, topology.members(), true, timestamp)
+    write(topology, topology.members(), true, timestamp)
 }
 
 fn write<'m>(
-    version: u64,
+    topology: &Topology,
     members: impl Iterator<Item = &'m Arc<Member>>,
     replaces: bool,
     timestamp: i64,
@@ -200,10 +279,15 @@ fn write<'m>(
     if replaces {
         partition.delete_rows(&[]);
     }
+    let set =
+        |texts: Vec<String>| Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()));
+    let lost = topology.lost.iter().map(|host_id| host_id.as_bytes().to_vec()).collect();
     partition.statics(vec![
+        ("enabled_features", set(topology.enabled.iter().cloned().collect())),
+        ("ignore_nodes", Some(Value::Set(lost))),
         ("tablet_balancing_enabled", boolean(true)),
         ("upgrade_state", text("done")),
-        ("version", bigint(version as i64)),
+        ("version", bigint(topology.version as i64)),
     ]);
     for member in members {
         debug_assert!(member.tokens.is_sorted(), "round-trip: tokens out of order");
@@ -211,9 +295,6 @@ fn write<'m>(
         debug_assert!(!member.rack.is_empty(), "round-trip: a node without a rack");
         let tokens: Vec<String> = member.tokens.iter().map(|token| token.0.to_string()).collect();
         let joined = tokens.join(",");
-        let set = |texts: Vec<String>| {
-            Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()))
-        };
         let cells = vec![
             ("address", inet(member.address.ip())),
             ("client_address", inet(member.client_address)),
@@ -245,6 +326,12 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
             topology.version = u64::try_from(version)
                 .map_err(|_| damaged(format!("version {version} is negative")))?;
         }
+        topology.enabled = texts(row, "enabled_features")
+            .ok_or_else(|| damaged("enabled_features is no set of texts".to_owned()))?
+            .into_iter()
+            .collect();
+        topology.lost = uuids(row, "ignore_nodes")
+            .ok_or_else(|| damaged("ignore_nodes is no set of UUIDs".to_owned()))?;
         // A partition without nodes has a row of static columns alone.
         let Some(host_id) = row.get("host_id") else { continue };
         let host_id = Uuid::from_slice(host_id);
@@ -297,6 +384,13 @@ fn texts(row: &Row, name: &str) -> Option<Vec<String>> {
     let text =
         |part: Result<Option<&[u8]>, stdx::Damaged>| String::from_utf8(part.ok()??.to_vec()).ok();
     list_elements(bytes).map(text).collect()
+}
+
+/// The UUIDs of a set; none where it is null.
+fn uuids(row: &Row, name: &str) -> Option<BTreeSet<Uuid>> {
+    let Some(bytes) = row.get(name) else { return Some(BTreeSet::new()) };
+    let uuid = |part: Result<Option<&[u8]>, stdx::Damaged>| Uuid::from_slice(part.ok()??).ok();
+    list_elements(bytes).map(uuid).collect()
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {

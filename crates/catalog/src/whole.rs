@@ -4,7 +4,7 @@
 //!  - *in-place-of*: what a catalog's rows are written over, after that was forgotten at the same
 //!    time, does not show; what is written later does.
 
-use crate::command::Catalog;
+use crate::command::{self, Catalog};
 use crate::schema::{Local, Schema, SchemaChange, Tablets};
 use crate::schema_tables::write::Writer;
 use crate::{access_tables, facts, topology};
@@ -29,6 +29,9 @@ impl<L: Local> Catalog<L> {
         );
         rows.append(&mut access_tables::mutations(&self.schema, &access, at));
         rows.push(topology::whole(&self.topology, at));
+        if !self.topology.enabled().is_empty() {
+            rows.push(command::enabled(&self.schema, &self.topology, at));
+        }
         rows.extend(facts::version(&self.schema, self.schema.version, at));
         let changed_at = (facts::ACCESS_CHANGED_AT, &*at.to_string());
         for (name, value) in facts.iter().copied().chain([changed_at]) {

@@ -245,7 +245,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          datacenter text; ignore_msb int; node_state text; num_tokens int; rack text; \
          rebuild_option text; release_version text; replaced_id uuid; request_id timeuuid; \
          shard_count int; supported_features set<text>; tokens set<text>; tokens_string text; \
-         topology_request text; address inet; client_address inet; client_port int; port int",
+         topology_request text; address inet; client_address inet; client_port int; port int; \
+         ignore_nodes set<uuid> s",
     ),
     computed(
         "topology_requests",

@@ -50,6 +50,47 @@ fn what_contradicts_is_refused() {
     assert_eq!(present.check(&left(1)), Ok(()));
 }
 
+/// *all-have-it*, *never-less*, *lost-for-good*
+#[test]
+fn what_all_can_do_is_enabled_for_good_and_who_is_lost_does_not_count() {
+    let place = ("dc1", "rack1");
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let with = |number, features| Member {
+        features: named(features),
+        ..member(number, place, &[number.into()])
+    };
+    let before = topology(&[with(1, &["A", "B", "C"]), with(2, &["A", "C"]), with(3, &["B", "C"])]);
+    assert_eq!(before.to_enable(), named(&["C"]));
+    let lost = TopologyChange::Lost(Uuid::from_u128(3));
+    let enable = |name: &str| TopologyChange::Enable(name.to_owned());
+    assert!(before.check(&enable("A")).is_err() && before.check(&enable("D")).is_err());
+    let changes = [lost.clone(), enable("A"), enable("C")];
+    let mut after = before.clone();
+    for change in &changes {
+        assert_eq!(after.check(change), Ok(()));
+        after = after.apply(change);
+        assert!(after.check(change).is_err(), "twice: {change:?}");
+    }
+    assert_eq!(
+        (after.to_enable(), after.enables("A"), after.enables("B")),
+        (named(&[]), true, false)
+    );
+    assert!(after.is_lost(Uuid::from_u128(3)) && after.present().count() == 3);
+    // Neither comes back who was lost, nor comes who lacks something.
+    let check = |change: TopologyChange, part: &str| {
+        let refused = after.check(&change).expect_err(part);
+        assert!(refused.contains(part), "{refused}");
+    };
+    check(TopologyChange::Set(with(3, &["A", "B", "C"])), "was declared lost");
+    check(TopologyChange::Set(with(4, &["B", "C"])), "lacks features that the cluster has: A");
+    check(TopologyChange::Set(with(2, &["C"])), "lacks features that the cluster has: A");
+    check(TopologyChange::Lost(Uuid::from_u128(9)), "is not known");
+    assert_eq!(after.lacks(&named(&["A"])).as_deref(), Some("C"));
+    assert_eq!(found(&[whole(&before, 10), mutation(&after, &changes, 20)]), after);
+    assert_eq!(found(&[whole(&after, 10)]), after);
+    assert_eq!(found(&[whole(&after, 10), whole(&before, 20)]), before);
+}
+
 #[test]
 fn foreign_rows_are_a_topology_or_damage() {
     let stored = rows(

@@ -69,6 +69,8 @@ fn topology_change(name: u8, variant: u8) -> TopologyChange {
     let node = member(name + 1, ("dc1", "rack1"), &[i64::from(name)]);
     match variant {
         0 => TopologyChange::Left(node.host_id),
+        1 => TopologyChange::Lost(node.host_id),
+        2 => TopologyChange::Enable("A".to_owned()),
         _ => TopologyChange::Set(Member { shards: u16::from(variant), ..node }),
     }
 }

@@ -1,0 +1,48 @@
+//! What nodes have to be able to do before others rely on it, by name. Pure.
+//!
+//! A node tells in the topology what it can do. When all nodes can do something, whoever leads
+//! their group enables it, for ever ([`crate::topology`], *all-have-it*, *never-less*); what is
+//! written or sent in a new form asks first whether that is enabled. A node that lacks what is
+//! enabled can neither join nor start.
+//!
+//! A name that was released stays: older nodes know it. One that no supported release lacks any
+//! more may be left out here together with the question for it, a release later.
+
+use std::collections::BTreeSet;
+
+/// Tables are divided into tablets, with one map on all nodes.
+pub const TABLETS: &str = "TABLETS";
+/// Conditional writes, by Paxos between the replicas of a partition.
+pub const LWT: &str = "LWT";
+/// Missed writes are kept by who coordinated them, and sent later.
+pub const HINTED_HANDOFF: &str = "HINTED_HANDOFF";
+/// The group of all nodes has generations, and nodes are declared lost
+/// (docs/cluster.md, "When the majority is lost").
+pub const GROUP0_GENERATIONS: &str = "GROUP0_GENERATIONS";
+
+/// All that this version can do, in the order of their names.
+pub const ALL: &[&str] = &[GROUP0_GENERATIONS, HINTED_HANDOFF, LWT, TABLETS];
+
+/// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
+pub fn without(withheld: &BTreeSet<String>) -> BTreeSet<String> {
+    let all = ALL.iter().map(|name| (*name).to_owned());
+    all.filter(|name| !withheld.contains(name)).collect()
+}
+
+/// As tables and drivers have it.
+pub fn joined(names: &BTreeSet<String>) -> String {
+    debug_assert!(names.iter().all(|name| !name.contains(',')), "a name with a comma: {names:?}");
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_in_order_and_may_be_withheld() {
+        assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
+        let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
+        assert_eq!(joined(&some), "GROUP0_GENERATIONS,HINTED_HANDOFF,TABLETS");
+    }
+}
