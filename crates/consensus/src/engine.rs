@@ -464,6 +464,13 @@ impl Engine {
         self.applied
     }
 
+    /// The term of the last entry.
+    pub(crate) fn last_term(&self) -> u64 {
+        let term = self.store.term_at(self.store.last());
+        debug_assert!(term.is_some(), "durable-first: the last entry is not there");
+        term.unwrap_or(0)
+    }
+
     /// The first and the last entry of the log, and its bytes.
     pub(crate) fn log(&self) -> (u64, u64, usize) {
         debug_assert!(self.applied <= self.store.last(), "durable-first: {}", self.applied);

@@ -36,13 +36,15 @@
 //! ```
 //!
 //! From the ground up: `form` (bytes with one form), [`members`] and [`entry`] (values and their
-//! bytes), [`voters`] (who should vote; pure), [`traits`] (what a group stands on), [`options`];
-//! `convert` (the library's values and ours), `message` (what members send), `store` (the log in
-//! memory), `engine` (the library, driven; pure); [`group`] (the tasks and the handle), [`once`]
-//! (commands that take effect at most once).
+//! bytes), [`voters`] (who should vote; pure), [`traits`] (what a group stands on), [`options`],
+//! [`anew`] (a log that begins with what another one has; pure); `convert` (the library's values
+//! and ours), `message` (what members send), `store` (the log in memory), `engine` (the library,
+//! driven; pure); [`group`] (the tasks and the handle), [`once`] (commands that take effect at most
+//! once).
 //!
 //! Invariants: each room has its own; those that hold over nodes are in docs/cluster.md.
 
+pub mod anew;
 pub mod entry;
 pub mod group;
 pub mod members;

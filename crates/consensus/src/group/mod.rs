@@ -136,8 +136,9 @@ impl Group {
         };
         let scope = Rc::new(Scope::new());
         let shared = Rc::new(Shared::new(parts, engine, skip, Rc::downgrade(&scope)));
-        scope.spawn(run::run(shared.clone()));
-        scope.spawn(apply::run(shared.clone()));
+        for task in [Loop::Steps, Loop::Applier] {
+            scope.spawn(task.run(shared.clone()));
+        }
         Ok(Group { shared, scope })
     }
 
@@ -360,6 +361,19 @@ impl Group {
         &self.shared.counters
     }
 
+    /// Ends this part for good, for the reason that whoever waits is told, when what it is doing is
+    /// done: log and machine are then as they are durably, and nobody touches them any more.
+    pub async fn halt(&self, why: Failed) {
+        self.shared.stopped(why);
+        // The loop and the applier end by themselves; so that nothing is cut off in its midst.
+        let ended = || self.shared.loops.get() == 0;
+        while !ended() {
+            sleep(self.shared.options.tick / 10).await;
+        }
+        self.scope.cancel().await;
+        debug_assert!(self.shared.is_stopped(), "own-outcome: a part that has ended goes on");
+    }
+
     /// Stops: hands the leadership over, if there is who takes it within `within`, and ends every
     /// task.
     pub async fn stop(&self, within: Duration) {
@@ -377,6 +391,24 @@ async fn begin(parts: &Parts, cut: Cut, hard: Hard) -> Result<crate::traits::Loa
     let change = Change { install: Some(cut), hard: Some(hard), ..Change::default() };
     parts.log.write(&change).await?;
     parts.log.load().await
+}
+
+/// The tasks that touch log and machine.
+#[derive(Clone, Copy, Debug)]
+enum Loop {
+    Steps,
+    Applier,
+}
+
+impl Loop {
+    async fn run(self, shared: Rc<Shared>) {
+        shared.loops.set(shared.loops.get() + 1);
+        match self {
+            Loop::Steps => run::run(shared.clone()).await,
+            Loop::Applier => apply::run(shared.clone()).await,
+        }
+        shared.loops.set(shared.loops.get() - 1);
+    }
 }
 
 /// A proposal whose caller waits. Who leaves is forgotten.

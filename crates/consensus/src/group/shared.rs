@@ -118,6 +118,8 @@ pub struct Status {
     /// The first and the last entry of the log, and its size in memory.
     pub log_first: u64,
     pub log_last: u64,
+    /// The term of the last entry; 0 where there is none.
+    pub log_last_term: u64,
     pub log_bytes: usize,
     /// Why this node's part has stopped.
     pub stopped: Option<Failed>,
@@ -164,6 +166,8 @@ pub(super) struct Shared {
     pub(super) pulling: RefCell<Pulling>,
     stopped: RefCell<Option<Failed>>,
     pub(super) scope: Weak<Scope>,
+    /// How many tasks that touch log and machine have begun and not ended.
+    pub(super) loops: Cell<u32>,
     pub(super) counters: Counters,
 }
 
@@ -199,6 +203,7 @@ impl Shared {
             pulling: RefCell::default(),
             stopped: RefCell::default(),
             scope,
+            loops: Cell::new(0),
             counters: Counters::default(),
         }
     }
@@ -318,6 +323,7 @@ impl Shared {
             members: engine.members().clone(),
             log_first,
             log_last,
+            log_last_term: engine.last_term(),
             log_bytes,
             stopped: self.stopped.borrow().clone(),
         }
