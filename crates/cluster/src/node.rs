@@ -5,9 +5,11 @@
 //!  - *generation-grows*: each start has a later generation than the one before, whatever the
 //!    clock.
 
+use catalog::features;
 use catalog::placement::Here;
 use model::{Token, Uuid};
 use runtime::time::Instant;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -46,6 +48,8 @@ pub struct NodeInfo {
     pub started: Instant,
     pub shards: u16,
     pub release_version: &'static str,
+    /// What it can do, by name (`catalog::features`).
+    pub features: BTreeSet<String>,
 }
 
 impl NodeInfo {
@@ -91,6 +95,8 @@ pub struct NodeConfig {
     pub num_tokens: u32,
     /// The tokens of a new node.
     pub initial_tokens: Vec<Token>,
+    /// Features that it is to do without.
+    pub withheld_features: BTreeSet<String>,
 }
 
 impl NodeConfig {
@@ -131,6 +137,7 @@ impl NodeConfig {
             started: Instant::now(),
             shards,
             release_version: RELEASE_VERSION,
+            features: features::without(&self.withheld_features),
         }
     }
 }
@@ -158,6 +165,7 @@ pub(crate) mod testing {
             started: Instant::ZERO,
             shards: 1,
             release_version: RELEASE_VERSION,
+            features: BTreeSet::new(),
         }
     }
 }
@@ -180,6 +188,7 @@ mod tests {
             rpc_port: None,
             num_tokens: 4,
             initial_tokens: initial_tokens.to_vec(),
+            withheld_features: BTreeSet::new(),
         }
     }
 

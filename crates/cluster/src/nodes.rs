@@ -13,7 +13,6 @@ use crate::schema::TableEntry;
 use catalog::placement::{Replication, Ring};
 use catalog::{Member, MemberState, Topology, TopologyChange};
 use model::{Token, Uuid};
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -90,7 +89,7 @@ fn own(me: &NodeInfo) -> Member {
         tokens: me.tokens.clone(),
         shards: me.shards,
         release_version: me.release_version.to_owned(),
-        features: BTreeSet::new(),
+        features: me.features.clone(),
     }
 }
 

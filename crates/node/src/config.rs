@@ -14,6 +14,7 @@ use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
 use functions::udf::wasm;
 use model::{Sharder, Token};
 use options::Values;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -186,7 +187,13 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         rpc_port: port("native_transport_port").filter(|port| 0 < *port),
         num_tokens: values.integer("num_tokens").clamp(1, 1024) as u32,
         initial_tokens: initial_tokens(values.text("initial_token"))?,
+        withheld_features: names(values.text("withheld_features")),
     })
+}
+
+/// Words with commas between them.
+fn names(text: &str) -> BTreeSet<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 /// The tokens that a new node is to have, by commas; none: any.

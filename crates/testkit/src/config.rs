@@ -33,6 +33,7 @@ pub fn node_config(num_tokens: u32) -> NodeConfig {
         rpc_port: Some(9042),
         num_tokens,
         initial_tokens: Vec::new(),
+        withheld_features: Default::default(),
     }
 }
 

@@ -126,6 +126,30 @@ impl GroupLog {
         Ok(())
     }
 
+    /// Keeps a change and other rows as one entry. The log was loaded.
+    pub(crate) async fn keep_with(
+        &self,
+        change: &Change,
+        beside: impl Fn() -> Vec<FrozenMutation>,
+    ) -> Result<(), Failed> {
+        let Some(known) = self.known.borrow_mut().take() else {
+            return Err(Failed(format!("cannot write system.{RAFT}: it is to be loaded first")));
+        };
+        let timestamp = known.next_timestamp(runtime::time::wall_micros());
+        let all = || {
+            let made = rows::of_change(&self.tables, self.group, &known, change, timestamp);
+            made.map(|(mut rows, after)| {
+                rows.extend(beside());
+                (rows, after)
+            })
+        };
+        let (rows, after) = all().map_err(Failed)?;
+        self.write_rows(rows, || all().map_or_else(|_| Vec::new(), |(rows, _)| rows)).await?;
+        let before = self.known.replace(Some(after));
+        assert!(before.is_none(), "one-at-a-time: {before:?} was known during a change");
+        Ok(())
+    }
+
     /// Writes rows as one entry; the same rows, made `again`, where there is no room yet.
     async fn write_rows(
         &self,

@@ -8,7 +8,9 @@
 //!    the schema log that makes the state durable.
 //!  - *as-ordered*: commands take effect in the order of the log, and only on the state that they
 //!    were made from.
-//!  - *in-place-of*: a snapshot takes the place of all that the catalog had, in one entry.
+//!  - *in-place-of*: a snapshot takes the place of all that the catalog had, in one entry; also of
+//!    what was decided in a generation of the group that others have left, with a later timestamp.
+//!  - *own-generation*: a place of before the generation's first entry is none in its log.
 
 use super::payload::Payload;
 use crate::node_tables::{read_partition, read_table};
@@ -44,6 +46,7 @@ pub struct CatalogMachine(Rc<Inner>);
 
 struct Inner {
     cluster: Rc<Cluster>,
+    /// 0: what this node has is of an earlier generation of the group.
     place: Cell<u64>,
     /// The states that were reached, the oldest first.
     states: RefCell<VecDeque<StateId>>,
@@ -90,17 +93,15 @@ impl CatalogMachine {
         Own { machine: &self.0, id }
     }
 
-    /// As the tables of this node have it. The node has booted.
-    pub async fn load() -> Result<CatalogMachine, Failed> {
+    /// As the tables of this node have it, for a log whose entries come after `base`. The node has
+    /// booted.
+    pub async fn load(base: u64) -> Result<CatalogMachine, Failed> {
         assert!(runtime::shard_id() == 0, "own-place: the schema log is of shard 0");
         let storage = runtime::local::get::<Storage>();
         let failed = |what: String| Failed(format!("cannot load the state of group 0: {what}"));
-        let found = read_table(&storage, "system", "scylla_local").await;
-        let found = found.map_err(|error| failed(error.to_string()))?;
-        let (place, last) = match facts::find(&found, APPLIED) {
-            text if text.is_empty() => (0, StateId::default()),
-            text => parse_place(&text).ok_or_else(|| failed(format!("{APPLIED} is {text}")))?,
-        };
+        let (place, last) = stored_place(&storage).await?;
+        // *own-generation*
+        let place = if base <= place { place } else { 0 };
         let found = read_partition(&storage, ("system", "group0_history"), HISTORY).await;
         let found = found.map_err(|error| failed(error.to_string()))?;
         // The newest first.
@@ -140,7 +141,7 @@ impl Inner {
     async fn apply(&self, commands: &[Command], applied: u64) -> Result<(), Failed> {
         let place = self.place.get();
         assert!(place < applied, "as-ordered: entry {applied} after {place}");
-        let mut made = Made { last: self.last(), states: Vec::new(), latest: 0, rows: Vec::new() };
+        let mut made = Made { last: self.last(), ..Made::default() };
         for command in commands {
             assert!(command.index <= applied, "as-ordered: {} beyond {applied}", command.index);
             made.take(command).map_err(|what| {
@@ -152,13 +153,16 @@ impl Inner {
 
     /// Makes states durable and shows them; `applied` is the place of the last.
     async fn write(&self, made: Made, applied: u64) -> Result<(), Failed> {
-        let Made { states, latest, mut rows, .. } = made;
-        let kept = self.states.borrow().len();
-        let gone = (kept + states.len()).saturating_sub(STATES_MAX).min(kept);
-        let gone: Vec<StateId> = self.states.borrow().iter().take(gone).copied().collect();
-        let last = states.last().copied().unwrap_or_else(|| self.last());
-        rows.push(self.place_row(applied, last));
-        let done = match states.is_empty() {
+        let Made { last, states, latest, mut rows, mut gone } = made;
+        let kept = self.states.borrow().len() - gone.len();
+        let over = (kept + states.len()).saturating_sub(STATES_MAX).min(kept);
+        let known = self.states.borrow().clone();
+        let stay = known.iter().filter(|id| !gone.contains(id));
+        let oldest: Vec<StateId> = stay.take(over).copied().collect();
+        gone.extend(oldest);
+        let is_same = rows.is_empty() && states.is_empty();
+        rows.push(place_fact(&self.cluster, applied, last));
+        let done = match is_same {
             true => {
                 let storage = runtime::local::get::<Storage>();
                 storage.apply_all(rows).await.map_err(|error| error.to_string())
@@ -177,9 +181,10 @@ impl Inner {
             }
         };
         done.map_err(Failed)?;
+        let before = known;
         let mut known = self.states.borrow_mut();
-        assert!(known.len() == kept, "as-ordered: states were reached meanwhile");
-        known.drain(..gone.len());
+        assert!(*known == before, "as-ordered: states were reached meanwhile");
+        known.retain(|state| !gone.contains(state));
         known.extend(states);
         assert!(known.len() <= STATES_MAX, "as-ordered: {} states are kept", known.len());
         assert!(known.back().copied().unwrap_or_default() == last, "own-place: not at {last}");
@@ -192,13 +197,6 @@ impl Inner {
         let [state] = states else { return None };
         let own = self.own.borrow_mut().take_if(|(id, _)| id == state);
         own.map(|(_, command)| command)
-    }
-
-    /// The place, which is written at a time of its own: it only grows.
-    fn place_row(&self, applied: u64, last: StateId) -> FrozenMutation {
-        let (schema, value) = (self.cluster.schema(), format!("{applied} {last}"));
-        debug_assert!(parse_place(&value) == Some((applied, last)), "own-place: {value}");
-        facts::fact(&schema, APPLIED, &value, applied as i64)
     }
 
     /// All that this node has, for another one.
@@ -224,6 +222,24 @@ impl Inner {
         Ok(out)
     }
 
+    /// Why a snapshot that begins with these bytes cannot take the place of what this node has yet:
+    /// it has something of a generation that others have left, with later timestamps.
+    fn refuses(&self, bytes: &[u8]) -> Option<String> {
+        let mut cursor = stdx::Cursor::new(bytes);
+        let count = cursor.u32("the states of a snapshot").ok()?;
+        let mut last = StateId::default();
+        for _ in 0..count {
+            last = StateId(cursor.array("a state of a snapshot").ok()?);
+        }
+        let at = Payload::last_of(cursor.rest())?;
+        let (own, own_at) = (self.last(), self.cluster.last_timestamp());
+        let is_late = last != own && at <= own_at;
+        debug_assert!(own == self.last(), "in-place-of: it was asked, and changed");
+        is_late.then(|| {
+            format!("it is of {at}, and this node has a state of {own_at} that others have not")
+        })
+    }
+
     /// Takes the place of what this node has.
     async fn replace(&self, bytes: &[u8], applied: u64) -> Result<(), Failed> {
         let damaged = |what| Failed(format!("a snapshot of group 0 is damaged: {what}"));
@@ -236,14 +252,21 @@ impl Inner {
         let payload = Payload::decode(cursor.rest()).map_err(damaged)?;
         let place = self.place.get();
         assert!(place < applied, "as-ordered: a snapshot of {applied} after {place}");
-        let mut made = Made { last: self.last(), states: Vec::new(), latest: 0, rows: Vec::new() };
+        let mut made = Made { last: self.last(), ..Made::default() };
         if states.last().copied().unwrap_or_default() != made.last {
             let (cluster, at) = (&self.cluster, payload.last);
+            if at <= cluster.last_timestamp() {
+                let last = cluster.last_timestamp();
+                return Err(Failed(format!("a snapshot of {at}, and this node has one of {last}")));
+            }
             let own = cluster.catalog();
             made.rows = own.forgotten(at);
             made.rows.extend(payload.rows);
             made.latest = at;
+            made.last = states.last().copied().unwrap_or_default();
             let known = self.states.borrow().clone();
+            // Of one history, up to where this node went another way; each state is in it once.
+            made.gone = known.iter().filter(|state| !states.contains(state)).copied().collect();
             states.retain(|state| !known.contains(state));
             made.states = states;
         }
@@ -258,10 +281,31 @@ fn parse_place(text: &str) -> Option<(u64, StateId)> {
     Some((place.parse().ok()?, StateId(state.to_be_bytes())))
 }
 
+/// Up to which entry the state of this node goes, and which one it is; 0: nothing was applied yet.
+pub(crate) async fn stored_place(storage: &Storage) -> Result<(u64, StateId), Failed> {
+    let failed = |what: String| Failed(format!("cannot load the state of group 0: {what}"));
+    let found = read_table(storage, "system", "scylla_local").await;
+    let found = found.map_err(|error| failed(error.to_string()))?;
+    match facts::find(&found, APPLIED) {
+        text if text.is_empty() => Ok((0, StateId::default())),
+        text => parse_place(&text).ok_or_else(|| failed(format!("{APPLIED} is {text}"))),
+    }
+}
+
+/// The place, which is written at a time of its own: it only grows.
+pub(crate) fn place_fact(cluster: &Cluster, applied: u64, last: StateId) -> FrozenMutation {
+    let (schema, value) = (cluster.schema(), format!("{applied} {last}"));
+    debug_assert!(parse_place(&value) == Some((applied, last)), "own-place: {value}");
+    facts::fact(&schema, APPLIED, &value, applied as i64)
+}
+
 /// What commands came to.
+#[derive(Default)]
 struct Made {
     last: StateId,
     states: Vec<StateId>,
+    /// States that were reached here, and are not part of it any more.
+    gone: Vec<StateId>,
     /// Of the timestamps of the rows.
     latest: i64,
     rows: Vec<FrozenMutation>,
@@ -338,7 +382,10 @@ struct Taken {
 impl Restore for Taken {
     fn piece(&mut self, bytes: Vec<u8>) -> Local<'_, Result<(), Failed>> {
         self.bytes.extend_from_slice(&bytes);
-        Box::pin(async { Ok(()) })
+        // One that cannot take the place of what is here is not taken to its end, and is asked for
+        // again.
+        let refused = self.machine.refuses(&self.bytes);
+        Box::pin(async move { refused.map_or(Ok(()), |why| Err(Failed(why))) })
     }
     fn finish(self: Box<Self>, applied: u64) -> Local<'static, Result<(), Failed>> {
         Box::pin(async move { self.machine.replace(&self.bytes, applied).await })

@@ -27,6 +27,8 @@ use storage::Storage;
 /// What this node brings to the group.
 pub struct Own {
     pub group: Uuid,
+    /// What comes before the first entry of its log: 0, but for later generations of the group.
+    pub base: u64,
     /// Its number in the group.
     pub me: NodeId,
     pub transport: Rc<dyn Transport>,
@@ -44,10 +46,10 @@ pub fn start(
     tune: impl FnOnce(&mut Options) + 'static,
 ) -> Erased<'static, Result<Group, Failed>> {
     Erased::new(move || async move {
-        let Own { group, me, transport, segment_bytes, within } = own;
+        let Own { group, base, me, transport, segment_bytes, within } = own;
         assert!(runtime::shard_id() == 0, "the schema log is of shard 0");
         assert!(!within.is_zero(), "a change takes time");
-        let machine = CatalogMachine::load().await?;
+        let machine = CatalogMachine::load(base).await?;
         let mut options = Options::new(command_bytes_max(segment_bytes));
         tune(&mut options);
         let log = Rc::new(GroupLog::new(runtime::local::get::<Storage>(), group));

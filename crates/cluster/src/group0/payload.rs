@@ -37,6 +37,13 @@ impl Payload {
         out
     }
 
+    /// The latest timestamp of a payload of which there is the begin at least.
+    pub(super) fn last_of(bytes: &[u8]) -> Option<i64> {
+        let (head, _) = bytes.split_first_chunk::<9>()?;
+        let [version, last @ ..] = *head;
+        (version == VERSION).then(|| i64::from_be_bytes(last))
+    }
+
     /// From bytes. Each row is a mutation of some table.
     pub fn decode(bytes: &[u8]) -> Result<Payload, Damaged> {
         let mut cursor = Cursor::new(bytes);

@@ -81,7 +81,15 @@ fn consensus_message(request: &Request) {
     let Some((group, running)) = known else { return };
     let taken = request.with_payload(|bytes| {
         let (theirs, message) = bytes.split_first_chunk::<16>()?;
-        if *theirs != *group.as_bytes() || host_id.as_u64_pair().1 == 0 {
+        if host_id.as_u64_pair().1 == 0 {
+            return None;
+        }
+        if *theirs != *group.as_bytes() {
+            // Who is between two generations hears so of the next one.
+            membership.compare_with(host_id);
+            return None;
+        }
+        if membership.silent.get() {
             return None;
         }
         membership.book.note(host_id);
@@ -134,6 +142,12 @@ fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
         return Some(format!("its host id, {host_id}, ends as that of node {other}"));
     }
     assert!(member.state == MemberState::Normal, "decided-in-order: who left asks to join");
+    if catalog.topology.is_lost(member.host_id) {
+        return Some("it was declared lost".to_owned());
+    }
+    if let Some(missing) = catalog.topology.lacks(&member.features) {
+        return Some(format!("it lacks features that the cluster has: {missing}"));
+    }
     let mut keyspaces = catalog.schema.keyspaces.keys();
     let of_users = keyspaces.find(|name| !Schema::is_system(name));
     of_users.map(|name| {
@@ -193,7 +207,8 @@ impl Membership {
         };
         let is_in = |catalog: &Catalog, member: &Member| {
             let known = catalog.topology.member(member.host_id);
-            known.is_some_and(|known| known.state == MemberState::Normal)
+            let is_lost = catalog.topology.is_lost(member.host_id);
+            !is_lost && known.is_some_and(|known| known.state == MemberState::Normal)
         };
         // It has asked before, and did not hear the answer. Nobody else is asked then: without its
         // vote there may be no majority.

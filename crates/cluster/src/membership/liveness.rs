@@ -7,6 +7,7 @@
 
 use super::Membership;
 use super::form::{Phase, Pulse};
+use super::recovery::is_banned;
 use super::verbs::PING;
 use crate::event::Event;
 use crate::peers::{self, Life, Lives};
@@ -112,6 +113,9 @@ impl Membership {
                     "node {} answers nonsense: {damaged}", member.host_id
                 ),
             },
+            Err(error) if is_banned(&error) => {
+                self.expel(&format!("node {} says that it is banned", member.host_id));
+            }
             Err(error) if is_goodbye(&error) => self.hear_goodbye(member.host_id),
             Err(_) => {}
         }

@@ -5,7 +5,8 @@
 //! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `links` (which connections are
 //! encrypted and compressed), `discovery` (who makes the group; pure), `transport` (of the
 //! consensus), `join` (how a node is let in, from both sides), `voters` (the members of the group
-//! follow the topology), `liveness`; this (start and stop); `group` (what operators ask of it).
+//! follow the topology), `liveness`, [`recovery`] (a majority is lost); this (start and stop);
+//! `group` (what operators ask of it).
 //!
 //! Invariants
 //!  - *one-founder*: see `discovery`.
@@ -19,6 +20,7 @@ mod group;
 mod join;
 pub mod links;
 mod liveness;
+pub mod recovery;
 mod transport;
 mod verbs;
 mod voters;
@@ -37,10 +39,11 @@ pub use group::{GroupMember, GroupView, cut_log, read_barrier, step_down, view};
 use liveness::AllHeard;
 use messaging::{Messaging, Policy, Verbs};
 use model::Uuid;
+use recovery::decide::{Generation, Promise};
 use runtime::Erased;
-use runtime::sync::Notify;
+use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Either, Scope, race};
-use runtime::time::sleep;
+use runtime::time::{Instant, sleep};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
@@ -56,6 +59,8 @@ const GROUP: &str = "nereid_group0";
 const GROUP_ID: &str = "raft_group0_id";
 /// How long a stop lets others take over what this node leads.
 const HANDOVER_MAX: Duration = Duration::from_secs(2);
+/// Changes of the generation that wait for their turn.
+const CHANGES_MAX: usize = 64;
 /// Between two tries to have what this node is written into the topology, and between two times
 /// that it tells the others where it is now.
 const INTRODUCTION_PERIOD: Duration = Duration::from_secs(1);
@@ -96,6 +101,19 @@ pub struct Membership {
     messaging: Rc<Messaging>,
     known: RefCell<Known>,
     group: RefCell<Option<(Uuid, Group)>>,
+    /// Which generation of the group this node is in; the group whose log has its state until the
+    /// generation's has; what it has promised; whether it says nothing in the group, and who
+    /// changes any of this.
+    generation: RefCell<Generation>,
+    from: Cell<Uuid>,
+    promised: Cell<Option<Promise>>,
+    silent: Rc<Cell<bool>>,
+    recovering: Semaphore,
+    /// When a node of another generation was asked how it stands.
+    looked_at: Cell<Option<Instant>>,
+    /// Why this node is no longer one of the cluster.
+    expelled: RefCell<Option<String>>,
+    expulsion: Notify,
     book: Rc<Book>,
     heard: RefCell<AllHeard>,
     phase: Cell<Phase>,
@@ -133,6 +151,14 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             messaging,
             known: RefCell::new(known),
             group: RefCell::new(None),
+            generation: RefCell::new(Generation::first(Uuid::nil())),
+            from: Cell::default(),
+            promised: Cell::default(),
+            silent: Rc::default(),
+            recovering: Semaphore::new(1, CHANGES_MAX),
+            looked_at: Cell::default(),
+            expelled: RefCell::default(),
+            expulsion: Notify::new(),
             book: Rc::default(),
             heard: RefCell::default(),
             phase: Cell::new(Phase::Starting),
@@ -153,6 +179,7 @@ async fn start_messages(config: &Config, cluster: &Cluster) {
     let start = move || async move {
         let mut verbs = Verbs::new();
         join::serve(&mut verbs);
+        recovery::serve(&mut verbs);
         others(&mut verbs);
         Messaging::start(messaging::Config::new(&name, host, life), verbs, policy());
         let cluster = runtime::local::get::<Cluster>();
@@ -232,12 +259,20 @@ impl Membership {
         {
             return Err(moved(known, &own));
         }
+        if let Some(missing) = self.cluster.topology().lacks(&own.features) {
+            return Err(format!(
+                "this node lacks features that its cluster has: {missing}. A node that has them \
+                 does not go back to a version without: start the newer one"
+            ));
+        }
         let remembered = self.remembered().await?;
         let (group, start) = match remembered {
-            Some(before) => before,
+            Some((group, start)) => self.generation_of(group, start).await?,
             None => {
                 let found = self.find().await?;
                 self.remember(found).await?;
+                self.generation.replace(Generation::first(found.0));
+                self.from.set(found.0);
                 found
             }
         };
@@ -245,7 +280,10 @@ impl Membership {
         match (remembered, start) {
             // Who made the group is its first node.
             (None, Start::New) => self.introduce().await?,
-            (None, Start::Join) => self.wait_until_in().await,
+            (None, Start::Join) => {
+                self.wait_until_in().await;
+                self.learn_generation();
+            }
             (Some(_), Start::New) => {}
             (Some(_), Start::Join) => self.wait_until_in().await,
         }
@@ -266,10 +304,12 @@ impl Membership {
             messaging: self.messaging.clone(),
             group,
             book: self.book.clone(),
+            silent: self.silent.clone(),
             sending: Scope::new(),
         };
         let own = group0::Own {
             group,
+            base: self.generation.borrow().base(),
             me,
             transport: Rc::new(transport),
             segment_bytes: self.config.segment_bytes,
@@ -277,8 +317,27 @@ impl Membership {
         };
         let running = group0::start(own, start, |_| ()).await?;
         let before = self.group.replace(Some((group, running)));
-        assert!(before.is_none(), "in-before-it-speaks: this node takes part twice");
+        let has_ended = before.is_none_or(|(_, before)| before.status().stopped.is_some());
+        assert!(has_ended, "in-before-it-speaks: this node takes part twice");
         Ok(())
+    }
+
+    /// The group that is there now of the one that this node joined, or made.
+    async fn generation_of(&self, group: Uuid, start: Start) -> Result<(Uuid, Start), String> {
+        let kept = recovery::kept(&runtime::local::get::<Storage>()).await?;
+        let first = (Generation::first(group), group);
+        let (generation, from) = kept.generation.unwrap_or(first);
+        for lost in &generation.lost {
+            self.messaging.ban(peers::host(*lost)).await;
+        }
+        self.generation.replace(generation);
+        self.from.set(from);
+        self.promised.set(kept.promised);
+        self.silent.set(self.is_between());
+        self.look_around().await?;
+        let generation = self.generation.borrow();
+        debug_assert!(!generation.group.is_nil(), "one-founder: a group without an id");
+        Ok((generation.group, if generation.number == 0 { start } else { Start::Join }))
     }
 
     /// The group of an earlier start.
@@ -328,7 +387,7 @@ impl Membership {
             tokens: node.tokens.clone(),
             shards: node.shards,
             release_version: node.release_version.to_owned(),
-            features: Default::default(),
+            features: node.features.clone(),
         }
     }
 

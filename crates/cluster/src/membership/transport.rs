@@ -50,6 +50,12 @@ impl Book {
         debug_assert!(book.len() <= CONTACTS_MAX, "bounded: {} nodes", book.len());
     }
 
+    /// The host id of a number; of one that is not known a UUID of which it is the half.
+    pub(super) fn host_id(&self, node: NodeId) -> Uuid {
+        let known = self.find(node).map(|(host_id, _)| host_id);
+        known.unwrap_or_else(|| Uuid::from_u64_pair(0, node.0))
+    }
+
     fn find(&self, node: NodeId) -> Option<Known> {
         let known = self.0.borrow().get(&node).cloned();
         let is_it = known.as_ref().is_none_or(|(host_id, _)| number(*host_id) == node);
@@ -63,13 +69,15 @@ pub(super) struct ByMessages {
     pub(super) messaging: Rc<Messaging>,
     pub(super) group: Uuid,
     pub(super) book: Rc<Book>,
+    /// Whether nothing is said (`recovery`, *promised-is-silent*).
+    pub(super) silent: Rc<Cell<bool>>,
     pub(super) sending: Scope,
 }
 
 impl Transport for ByMessages {
     fn send(&self, to: NodeId, class: Class, message: Vec<u8>) {
         let Some((host_id, waiting)) = self.book.find(to) else { return };
-        if WAITING_MAX <= waiting.get() {
+        if WAITING_MAX <= waiting.get() || self.silent.get() {
             return;
         }
         waiting.set(waiting.get() + 1);

@@ -10,3 +10,5 @@ pub(super) const JOIN: Verb = Verb::new(2, "JOIN");
 pub(super) const PING: Verb = Verb::new(3, "PING");
 /// A message of the consensus.
 pub(super) const RAFT: Verb = Verb::new(4, "RAFT");
+/// About a lost majority.
+pub(super) const RECOVER: Verb = Verb::new(5, "RECOVER");

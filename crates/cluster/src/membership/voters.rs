@@ -3,10 +3,12 @@
 //! Invariants
 //!  - *one-hand*: the members are changed by the leader alone, to what the topology that it shows
 //!    asks for.
+//!  - *all-have-it*: what all nodes can do is enabled by the leader.
 
 use super::Membership;
 use super::transport::number;
-use catalog::Member;
+use crate::schema::Catalog;
+use catalog::{Member, TopologyChange};
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
 use runtime::time::sleep;
 use std::rc::Rc;
@@ -29,7 +31,8 @@ pub(super) async fn follow(membership: Rc<Membership>) {
         let status = group.status();
         if status.role == Role::Leader {
             let topology = membership.cluster.topology();
-            let present: Vec<&Arc<Member>> = topology.present().collect();
+            let present = topology.present().filter(|it| !membership.is_lost(it.host_id));
+            let present: Vec<&Arc<Member>> = present.collect();
             let is_alive = |member: &Member| membership.cluster.is_alive(member.host_id);
             let wanted = wanted(&present, &status.members, status.leader, is_alive);
             if let Some((voters, learners)) = wanted
@@ -37,8 +40,45 @@ pub(super) async fn follow(membership: Rc<Membership>) {
             {
                 tracing::warn!(target: "membership", "the voters cannot be changed: {why}");
             }
+            if !membership.lost_to_tell().is_empty() {
+                membership.tell_lost().await;
+            }
+            if !topology.to_enable().is_empty() {
+                membership.enable_features().await;
+            }
         }
         sleep(PERIOD).await;
+    }
+}
+
+impl Membership {
+    /// Writes into the topology who was declared lost. Where that fails it is tried again.
+    async fn tell_lost(&self) {
+        let lost = self.lost_to_tell();
+        debug_assert!(!lost.is_empty(), "lost-is-not-heard: nobody is to be told");
+        let decide = move |catalog: &Catalog| {
+            let left = lost.iter().filter(|it| catalog.topology.check(it).is_ok());
+            Ok(left.cloned().collect())
+        };
+        if let Err(why) = self.cluster.change_topology(decide).await {
+            tracing::warn!(target: "membership", "lost nodes cannot be written down: {why}");
+        }
+    }
+
+    /// Enables what all nodes can do now. Where that fails it is tried again.
+    async fn enable_features(&self) {
+        let decide = |catalog: &Catalog| {
+            let names = catalog.topology.to_enable();
+            Ok(names.into_iter().map(TopologyChange::Enable).collect())
+        };
+        let names = catalog::features::joined(&self.cluster.topology().to_enable());
+        debug_assert!(!names.is_empty(), "all-have-it: nothing is to be enabled");
+        match self.cluster.change_topology(decide).await {
+            Ok(()) => tracing::info!(target: "membership", "the cluster has features: {names}"),
+            Err(why) => {
+                tracing::warn!(target: "membership", "features cannot be enabled: {why}");
+            }
+        }
     }
 }
 

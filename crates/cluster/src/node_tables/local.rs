@@ -8,6 +8,7 @@
 use crate::node::{CQL_VERSION, NodeInfo, PARTITIONER, Remembered};
 use crate::schema::Schema;
 use catalog::facts::LOCAL_KEY;
+use catalog::features;
 use catalog::rows::Row;
 use catalog::rows::partition::{PartitionWriter, Value, bigint, inet, int, text, uuid};
 use model::{Token, Uuid};
@@ -87,7 +88,7 @@ pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMu
             ("rack", text(&node.rack)),
             ("release_version", text(node.release_version)),
             ("rpc_address", inet(node.rpc_address)),
-            ("supported_features", text("")),
+            ("supported_features", text(&features::joined(&node.features))),
             ("tokens", Some(Value::Set(tokens))),
             ("broadcast_port", port(Some(node.listen_port))),
             ("listen_port", port(Some(node.listen_port))),

@@ -76,6 +76,8 @@ pub struct Cluster {
     is_changing: Cell<bool>,
     /// Shard 0: the latest timestamp of the last command; the next one has later ones.
     last_timestamp: Cell<i64>,
+    /// Shard 0: what commands of this node come after besides.
+    not_before: Cell<i64>,
     /// Shard 0: that of the last command which is durable.
     durable_until: Cell<i64>,
     /// That of the last command which this shard shows.
@@ -107,6 +109,7 @@ impl Cluster {
             turn: Semaphore::new(1, WAITING_MAX),
             is_changing: Cell::new(false),
             last_timestamp: Cell::new(last_timestamp),
+            not_before: Cell::new(0),
             durable_until: Cell::new(last_timestamp),
             shown_until: Cell::new(last_timestamp),
             changes: Scope::new(),
@@ -438,7 +441,13 @@ impl Cluster {
     pub(crate) fn next_micros(&self) -> i64 {
         let (now, last) = (runtime::time::wall_micros(), self.last_timestamp.get());
         assert!(self.durable_until.get() <= last, "durable-before-visible: after the last one");
-        now.max(last + 1)
+        now.max(last.max(self.not_before.get()) + 1)
+    }
+
+    /// Commands of this node have later timestamps from now on.
+    pub(crate) fn pass(&self, micros: i64) {
+        debug_assert!(runtime::shard_id() == 0, "one-writer: commands are made on shard 0");
+        self.not_before.set(self.not_before.get().max(micros));
     }
 
     /// Makes a command durable, then visible; `beside`: rows that are written with it.

@@ -4,4 +4,5 @@
 mod follow;
 mod group;
 mod membership;
+mod recovery;
 mod simulation;

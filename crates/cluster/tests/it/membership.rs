@@ -19,21 +19,21 @@ use storage::SyncMode;
 use testkit::config::{boot_config, keyspace, node_config, table};
 
 const PORT: u16 = 7000;
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// How far the start of a node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Started {
+pub(crate) enum Started {
     NotYet,
     Yes,
     Refused(String),
 }
 
-type Slot = Rc<RefCell<Started>>;
+pub(crate) type Slot = Rc<RefCell<Started>>;
 
-struct Nodes {
-    world: World,
-    nodes: Vec<(NodeId, Slot)>,
+pub(crate) struct Nodes {
+    pub(crate) world: World,
+    pub(crate) nodes: Vec<(NodeId, Slot)>,
     /// The seeds of each, by number.
     seeds: Vec<Vec<usize>>,
     names: Vec<&'static str>,
@@ -42,6 +42,8 @@ struct Nodes {
     places: Vec<(&'static str, &'static str)>,
     wishes: Vec<Wishes>,
     keys: Vec<Keys>,
+    /// Features that each is to do without.
+    withheld: Vec<BTreeSet<String>>,
 }
 
 /// Shows a certificate that the others do not trust, though it trusts theirs.
@@ -57,14 +59,15 @@ const KEYS: Keys = Keys {
 };
 
 impl Nodes {
-    fn new(seed: u64, shards: &[u16], seeds: &[usize]) -> Nodes {
+    pub(crate) fn new(seed: u64, shards: &[u16], seeds: &[usize]) -> Nodes {
         let mut world = World::new(Options::new(seed));
         let nodes = shards.iter().map(|shards| (world.add_node(*shards), slot())).collect();
         let (seeds, names) = (vec![seeds.to_vec(); shards.len()], vec!["test"; shards.len()]);
         let places = vec![("dc1", "r1"); shards.len()];
         let wishes = vec![Wishes::default(); shards.len()];
         let (keys, ports) = (vec![KEYS; shards.len()], vec![PORT; shards.len()]);
-        Nodes { world, nodes, seeds, names, ports, places, wishes, keys }
+        let withheld = vec![BTreeSet::new(); shards.len()];
+        Nodes { world, nodes, seeds, names, ports, places, wishes, keys, withheld }
     }
 
     fn ip(&self, number: usize) -> IpAddr {
@@ -75,20 +78,28 @@ impl Nodes {
         SocketAddr::new(self.ip(number), self.ports[number])
     }
 
-    fn start(&mut self, number: usize) {
+    pub(crate) fn start(&mut self, number: usize) {
         let listen = self.address(number);
         let seeds = self.seeds[number].iter().map(|seed| self.address(*seed));
         let (seeds, name) = (seeds.collect::<Vec<_>>(), self.names[number]);
         let place = self.places[number];
         let links = (self.wishes[number], self.keys[number]);
+        let withheld = self.withheld[number].clone();
         let (node, slot) = &self.nodes[number];
         slot.replace(Started::NotYet);
         let slot = slot.clone();
         self.world.start(*node, move |shard| {
-            let (seeds, slot) = (seeds.clone(), slot.clone());
+            let (seeds, slot, withheld) = (seeds.clone(), slot.clone(), withheld.clone());
             async move {
                 if shard == 0 {
-                    let started = live(listen, seeds, name, place, links).await;
+                    let config = NodeConfig {
+                        cluster_name: name.to_owned(),
+                        data_center: place.0.to_owned(),
+                        rack: place.1.to_owned(),
+                        withheld_features: withheld,
+                        ..node_config(4)
+                    };
+                    let started = live(listen, seeds, config, links).await;
                     slot.replace(started.map_or_else(Started::Refused, |()| Started::Yes));
                     std::future::pending::<()>().await;
                 }
@@ -96,14 +107,14 @@ impl Nodes {
         });
     }
 
-    fn crash(&mut self, number: usize) {
+    pub(crate) fn crash(&mut self, number: usize) {
         let (node, slot) = &self.nodes[number];
         slot.replace(Started::NotYet);
         self.world.crash(*node);
     }
 
     /// Waits until each of these has started, or was refused.
-    fn wait(&mut self, numbers: &[usize]) {
+    pub(crate) fn wait(&mut self, numbers: &[usize]) {
         for number in numbers {
             let slot = self.nodes[*number].1.clone();
             let ended = || *slot.borrow() != Started::NotYet;
@@ -111,11 +122,11 @@ impl Nodes {
         }
     }
 
-    fn started(&self, number: usize) -> Started {
+    pub(crate) fn started(&self, number: usize) -> Started {
         self.nodes[number].1.borrow().clone()
     }
 
-    fn run<F: Future + 'static>(&mut self, number: usize, body: F) -> F::Output
+    pub(crate) fn run<F: Future + 'static>(&mut self, number: usize, body: F) -> F::Output
     where
         F::Output: 'static,
     {
@@ -132,7 +143,7 @@ impl Nodes {
     }
 
     /// Waits until all show the same, and each the other ones alive.
-    fn agree(&mut self, numbers: &[usize]) -> (Uuid, BTreeSet<Uuid>) {
+    pub(crate) fn agree(&mut self, numbers: &[usize]) -> (Uuid, BTreeSet<Uuid>) {
         for _ in 0..60 {
             self.world.run_for(SECOND / 2);
             let all: Vec<_> = numbers.iter().map(|number| self.shown(*number)).collect();
@@ -146,7 +157,7 @@ impl Nodes {
     }
 
     /// How the group is on each node.
-    fn statuses(&mut self) -> Vec<Option<consensus::group::Status>> {
+    pub(crate) fn statuses(&mut self) -> Vec<Option<consensus::group::Status>> {
         let all = 0..self.nodes.len();
         all.map(|number| self.run(number, async { membership::status() })).collect()
     }
@@ -165,7 +176,7 @@ impl Nodes {
     }
 
     /// Makes a table of that name, in a keyspace that is made when it is not there.
-    fn make(&mut self, number: usize, name: String) -> Result<(), String> {
+    pub(crate) fn make(&mut self, number: usize, name: String) -> Result<(), String> {
         self.run(number, make(name))
     }
 }
@@ -174,7 +185,7 @@ fn slot() -> Slot {
     Rc::new(RefCell::new(Started::NotYet))
 }
 
-async fn make(name: String) -> Result<(), String> {
+pub(crate) async fn make(name: String) -> Result<(), String> {
     let made = table("ks", &name, Type::Int);
     let decide = move |schema: &cluster::Schema| {
         let mut changes = Vec::new();
@@ -193,21 +204,13 @@ async fn make(name: String) -> Result<(), String> {
 async fn live(
     listen: SocketAddr,
     seeds: Vec<SocketAddr>,
-    name: &str,
-    (data_center, rack): (&str, &str),
+    config_of_node: NodeConfig,
     (wishes, keys): (Wishes, Keys),
 ) -> Result<(), String> {
     let config = boot_config("/node", SyncMode::Batch);
     let ip = listen.ip();
-    let node = NodeConfig {
-        cluster_name: name.to_owned(),
-        data_center: data_center.to_owned(),
-        rack: rack.to_owned(),
-        listen_address: ip,
-        broadcast_address: ip,
-        rpc_address: ip,
-        ..node_config(4)
-    };
+    let node =
+        NodeConfig { listen_address: ip, broadcast_address: ip, rpc_address: ip, ..config_of_node };
     let segment_bytes = config.storage.segment_bytes;
     cluster::boot(BootConfig { node, ..config }).await.map_err(|error| error.to_string())?;
     let config = membership::Config {
@@ -623,4 +626,68 @@ fn who_is_not_trusted_waits_and_does_not_knock_all_the_time() {
     nodes.start(1);
     nodes.wait(&[1]);
     assert_eq!(nodes.agree(&[0, 1]).1.len(), 2);
+}
+
+/// The features that a node says the cluster has, on each shard, and in its tables.
+fn enabled(nodes: &mut Nodes, number: usize) -> BTreeSet<String> {
+    let on_all = nodes.run(number, async {
+        runtime::on_all_shards(|| async {
+            runtime::local::get::<Cluster>().topology().enabled().clone()
+        })
+        .await
+    });
+    assert!(on_all.windows(2).all(|pair| pair[0] == pair[1]), "shards differ: {on_all:?}");
+    on_all[0].clone()
+}
+
+/// *all-have-it*, *never-less*: nodes of an older version join, and are replaced one by one.
+#[test]
+fn features_are_enabled_when_all_nodes_have_them_and_never_taken_back() {
+    let mut nodes = Nodes::new(60, &[2, 1, 1, 1], &[0]);
+    let all: BTreeSet<String> =
+        catalog::features::ALL.iter().map(|name| (*name).to_owned()).collect();
+    let lwt: BTreeSet<String> = [catalog::features::LWT.to_owned()].into();
+    nodes.withheld[1] = lwt.clone();
+    nodes.withheld[2] = lwt.clone();
+    nodes.withheld[3] = lwt.clone();
+    // The first is alone for a moment, and must not enable what the others lack: it starts last.
+    nodes.seeds = vec![vec![1]; 4];
+    for number in [1, 0, 2] {
+        nodes.start(number);
+        nodes.wait(&[number]);
+    }
+    let three = [0, 1, 2];
+    nodes.agree(&three);
+    nodes.world.run_for(3 * SECOND);
+    for number in three {
+        assert_eq!(enabled(&mut nodes, number), &all - &lwt, "node {number}");
+    }
+    for number in [1, 2] {
+        nodes.crash(number);
+        nodes.withheld[number] = BTreeSet::new();
+        nodes.start(number);
+        nodes.wait(&[number]);
+        nodes.agree(&three);
+        nodes.world.run_for(5 * SECOND);
+        let expected = if number == 2 { all.clone() } else { &all - &lwt };
+        for shown in three {
+            assert_eq!(enabled(&mut nodes, shown), expected, "node {shown} after {number}");
+        }
+    }
+    // Who lacks one neither joins nor starts.
+    nodes.start(3);
+    nodes.wait(&[3]);
+    nodes.crash(2);
+    nodes.withheld[2] = lwt;
+    nodes.start(2);
+    nodes.wait(&[2]);
+    for number in [2, 3] {
+        let Started::Refused(why) = nodes.started(number) else { panic!("{number} starts") };
+        assert!(why.contains("lacks features that") && why.contains("LWT"), "{why}");
+    }
+    nodes.crash(2);
+    nodes.withheld[2] = BTreeSet::new();
+    nodes.start(2);
+    nodes.wait(&[2]);
+    nodes.agree(&three);
 }

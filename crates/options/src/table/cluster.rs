@@ -14,6 +14,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     number("service_levels_interval_ms", "10000", "Milliseconds between looks at service levels")
         .live()
         .idle(),
+    text("withheld_features", "", "For developers: features that this node says it lacks"),
     flag("cache_hit_rate_read_balancing", "true", "Prefer replicas that have it cached").idle(),
     flag("enable_deprecated_partitioners", "false", "Allow partitioners that are no more").idle(),
     flag("table_digest_insensitive_to_expiry", "true", "Obsolete: always on").idle(),

@@ -43,6 +43,7 @@ pub(super) fn config() -> BootConfig {
         rpc_port: None,
         num_tokens: 1,
         initial_tokens: Vec::new(),
+        withheld_features: Default::default(),
     };
     let mut storage = storage::Config::new("/node", Uuid::nil());
     storage.segment_bytes = SEGMENT_BYTES;
