@@ -7,8 +7,10 @@ use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
 use cluster::{Node, Nodes, membership};
 use hyper::Method;
+use model::Uuid;
 use runtime::time::wall_micros;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -245,6 +247,49 @@ fn raft(api: &mut Api) {
     let text = "Lets another node lead, if this one does";
     let stands = api.post("/raft/trigger_stepdown", text, step_down);
     stands.takes("group_id", Kind::Text, GROUP).takes("timeout", Kind::Integer, SECONDS);
+    let text = "Tells who is left of the group of all nodes when its majority is lost, and forms \
+                it anew of them if that is to be done";
+    let recovers = api.post("/raft/recover_majority", text, recover_majority);
+    recovers.takes("lost", Kind::Text, "Host ids of the lost nodes, with commas").takes(
+        "execute",
+        Kind::Flag,
+        "Whether it is done; false: only told",
+    );
+}
+
+async fn recover_majority(_: &Rc<Door>, call: &Call) -> Answered {
+    let executes = call.flag("execute", false)?;
+    let mut lost = BTreeSet::new();
+    for name in call.names("lost") {
+        let wrong = || Answer::refused(400, format!("lost: not a host id: {name}"));
+        lost.insert(Uuid::parse_str(&name).map_err(|_| wrong())?);
+    }
+    let report = membership::recovery::recover(lost, executes).await;
+    let report = report.map_err(|why| Answer::refused(500, why))?;
+    let ids = |ids: &[Uuid]| ids.iter().map(Uuid::to_string).collect::<Vec<_>>();
+    let survivor = |it: &membership::recovery::report::Survivor| {
+        json!({
+            "host_id": it.host_id.to_string(),
+            "generation": it.generation,
+            "term": it.term,
+            "last_term": it.last_term,
+            "last_index": it.last_index,
+            "applied": it.applied,
+            "leader": it.leader.map(|leader| leader.to_string()),
+            "is_between": it.is_between,
+        })
+    };
+    Ok(Answer::json(json!({
+        "group": report.group.to_string(),
+        "generation": report.generation,
+        "survivors": report.survivors.iter().map(survivor).collect::<Vec<_>>(),
+        "silent": ids(&report.silent),
+        "lost": ids(&report.lost),
+        "leader": report.leader.map(|leader| leader.to_string()),
+        "needed": report.needed,
+        "refused": report.refused,
+        "done": report.done,
+    })))
 }
 
 const GROUP: &str = "The id of the group; that of all nodes if not said";

@@ -1,10 +1,11 @@
 //! Nodes that come and go, and what the cluster is.
 
-use crate::answer::{pairs, plain, texts};
+use crate::answer::{list, pairs, plain, texts};
 use crate::arguments::{Opt, any, one};
 use crate::entry::Entry;
 use crate::failure::{Done, wrong};
 use crate::session::{Parameters, Session};
+use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[
     plain_entry(
@@ -29,6 +30,16 @@ pub(super) const COMMANDS: &[Entry] = &[
         options: &[],
         places: &[any("node", "Host ids")],
         run: |session| Box::pin(exclude_node(session)),
+    },
+    Entry {
+        name: "recover-majority",
+        about: "When most nodes are lost for ever: tell what is left, or form the group anew of it",
+        options: &[
+            Opt::text("lost", &[], "Host ids of the lost nodes, with commas between them"),
+            Opt::flag("execute", &[], "Do it; else it is only told what would be done"),
+        ],
+        places: &[],
+        run: |session| Box::pin(recover_majority(session)),
     },
     Entry {
         name: "rebuild",
@@ -100,6 +111,64 @@ async fn exclude_node(session: &mut Session) -> Done {
         return wrong("required parameters are missing: host ids");
     }
     session.post("/storage_service/exclude_node", vec![("hosts", hosts)]).await.map(drop)
+}
+
+async fn recover_majority(session: &mut Session) -> Done {
+    let executes = session.given.flag("execute");
+    let mut parameters: Parameters<'_> = Vec::new();
+    if executes {
+        parameters.push(("execute", "true".to_string()));
+    }
+    parameters.extend(session.given.text("lost").map(|lost| ("lost", lost.to_string())));
+    let report = session.post("/raft/recover_majority", parameters).await?;
+    session.say(&recovery(&report, executes))?;
+    match executes && !report["refused"].is_null() {
+        true => Err(crate::failure::Failure::Code(1)),
+        false => Ok(()),
+    }
+}
+
+/// A report, as text.
+fn recovery(report: &Value, executed: bool) -> String {
+    let (group, generation) = (plain(&report["group"]), plain(&report["generation"]));
+    let mut text = format!("Group {group}, generation {generation}\n\nNodes that answer:\n");
+    for node in list(&report["survivors"]) {
+        let [id, of, last_term, last, applied, term] =
+            ["host_id", "generation", "last_term", "last_index", "applied", "term"]
+                .map(|name| plain(&node[name]));
+        let mark = if node["host_id"] == report["leader"] { "*" } else { " " };
+        text += &format!(
+            "{mark} {id}  generation {of}, last entry {last} of term {last_term}, applied \
+             {applied}, term {term}"
+        );
+        text += match (&node["leader"], node["is_between"] == true) {
+            (_, true) => ", between two generations\n",
+            (Value::Null, _) => ", knows no leader\n",
+            _ => ", knows a leader\n",
+        };
+    }
+    for (name, what) in
+        [("silent", "Nodes that do not answer, and are not said to be lost"), ("lost", "Lost")]
+    {
+        let ids = texts(&report[name]);
+        if !ids.is_empty() {
+            text += &format!("\n{what}:\n  {}\n", ids.join("\n  "));
+        }
+    }
+    let (leader, needed) = (plain(&report["leader"]), plain(&report["needed"]));
+    text += "\n";
+    text += &match (&report["refused"], &report["done"]) {
+        (Value::String(why), _) if executed => format!("Not done: {why}\n"),
+        (Value::String(why), _) => format!("It would not be done: {why}\n"),
+        (_, Value::String(done)) => format!("Done: {done}\n"),
+        _ => format!(
+            "Node {leader} (*) would begin the next generation; {needed} have to agree.\nChanges \
+             that lost nodes alone have had may be gone.\nLost nodes can never come back as what \
+             they were. To do it, name them: --execute --lost {}\n",
+            texts(&report["lost"]).join(",")
+        ),
+    };
+    text
 }
 
 async fn rebuild(session: &mut Session) -> Done {
