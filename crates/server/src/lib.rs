@@ -386,7 +386,7 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
     Ok(bound)
 }
 
-async fn wait_for_end(plan: &Plan, hang_up: impl Fn()) -> &'static str {
+async fn wait_for_end(plan: &Plan, hang_up: impl Fn()) -> String {
     let parent = plan.parent;
     let gone = async {
         match plan.ephemeral {
@@ -402,9 +402,14 @@ async fn wait_for_end(plan: &Plan, hang_up: impl Fn()) -> &'static str {
             }
         }
     };
-    match race(signalled, gone).await {
-        Either::Left(()) => "Signal received",
-        Either::Right(()) => "The parent process is gone",
+    let ends = race(signalled, gone);
+    match race(ends, cluster::membership::recovery::expelled()).await {
+        Either::Left(Either::Left(())) => "Signal received".to_owned(),
+        Either::Left(Either::Right(())) => "The parent process is gone".to_owned(),
+        Either::Right(why) => {
+            plan.failed.store(true, Ordering::Relaxed);
+            why
+        }
     }
 }
 
