@@ -171,7 +171,11 @@ fn a_crash_leaves_all_of_a_change_or_nothing() {
 #[test]
 fn timestamps_of_a_clock_that_goes_back_are_found_out() {
     let found = (0..20).find_map(|seed| rounds(seed, Some(Planted::TrustsClock)).err());
-    assert!(found.is_some_and(|violation| violation.contains("found Loaded")));
+    let tells = |violation: String| {
+        // What an older timestamp does not replace is there, or what it wrote leaves a gap.
+        violation.contains("found Loaded") || violation.contains("system.raft is damaged")
+    };
+    assert!(found.is_some_and(tells));
 }
 
 #[test]
