@@ -71,6 +71,10 @@ impl Values {
     /// Sets an option. A later source replaces an earlier one as a whole.
     pub fn set(&mut self, name: &str, values: Vec<String>, source: Source) -> Result<(), Refused> {
         let Some(row) = OptionRow::of(name) else { return Err(unknown(name)) };
+        let values = match (row.kind, source) {
+            (kind::Kind::Map(_), Source::CommandLine) => entries(&values),
+            _ => values,
+        };
         for one in &values {
             row.kind.check(name, one, row.default)?;
         }
@@ -238,6 +242,25 @@ pub(crate) fn unknown(name: &str) -> Refused {
         Some(near) => Refused(format!("unknown option {name}; did you mean {near}?")),
         None => Refused(format!("unknown option {name}; --help lists the options")),
     }
+}
+
+/// The entries of a map that are one word of the command line, with commas between them. A comma is
+/// part of a value where no `key=` follows.
+fn entries(words: &[String]) -> Vec<String> {
+    let begins = |part: &str| {
+        let key = part.split_once('=').map_or("", |(key, _)| key);
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let mut entries: Vec<String> = Vec::new();
+    for word in words {
+        for (at, part) in word.split(',').enumerate() {
+            match entries.last_mut() {
+                Some(last) if 0 < at && !begins(part) => *last = format!("{last},{part}"),
+                _ => entries.push(part.to_owned()),
+            }
+        }
+    }
+    entries
 }
 
 #[cfg(test)]

@@ -153,3 +153,14 @@ fn the_table_is_well_formed() {
     }
     assert!(85 <= table::LEGACY.len());
 }
+
+#[test]
+fn a_map_of_the_command_line_is_one_word_or_several() {
+    let split = |words: &[&str]| {
+        entries(&words.iter().map(|word| word.to_string()).collect::<Vec<String>>())
+    };
+    assert_eq!(split(&["class=Zstd,level=3"]), ["class=Zstd", "level=3"]);
+    assert_eq!(split(&["class=Zstd", "level=3"]), ["class=Zstd", "level=3"]);
+    assert_eq!(split(&["seeds=1.1.1.1,2.2.2.2"]), ["seeds=1.1.1.1,2.2.2.2"]);
+    assert_eq!(split(&["x"]), ["x"]);
+}
