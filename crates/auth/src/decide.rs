@@ -31,6 +31,8 @@ pub enum Refused {
     /// The level that everybody has, and what cannot be done to it.
     DefaultLevel(&'static str),
     LongName,
+    /// What is too long: a role, or an option of one.
+    LongRole(&'static str),
 }
 
 impl fmt::Display for Refused {
@@ -55,10 +57,23 @@ impl fmt::Display for Refused {
             Refused::LongName => {
                 write!(f, "A name of a service level has {NAME_CHARS_MAX} characters at most")
             }
+            Refused::LongRole(what) => {
+                write!(f, "A name of {what} has {ROLE_BYTES_MAX} bytes at most")
+            }
         }
     }
 }
 impl std::error::Error for Refused {}
+
+/// Bytes of a role's name at most, and of the names of its options: they are parts of keys.
+const ROLE_BYTES_MAX: usize = 8 << 10;
+
+fn check_attributes(attributes: Option<&[(String, String)]>) -> Result<(), Refused> {
+    match attributes.into_iter().flatten().any(|(name, _)| ROLE_BYTES_MAX < name.len()) {
+        true => Err(Refused::LongRole("an option of a role")),
+        false => Ok(()),
+    }
+}
 
 /// Changes in order; none where there is nothing to do.
 pub type Decision = Result<Vec<Change>, Refused>;
@@ -111,6 +126,10 @@ impl State {
                 Otherwise::Refused => Err(Refused::RoleExists(name.to_owned())),
             };
         }
+        if ROLE_BYTES_MAX < name.len() {
+            return Err(Refused::LongRole("a role"));
+        }
+        check_attributes(options.attributes.as_deref())?;
         let mut changes = vec![Change::Role {
             name: name.to_owned(),
             can_login: options.can_login.unwrap_or(false),
@@ -137,6 +156,7 @@ impl State {
                 Otherwise::Refused => Err(Refused::NoRole(name.to_owned())),
             };
         };
+        check_attributes(options.attributes.as_deref())?;
         let mut changes = vec![Change::Role {
             name: name.to_owned(),
             can_login: options.can_login.unwrap_or(role.can_login),

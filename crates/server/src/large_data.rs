@@ -27,6 +27,9 @@ const OPTIONS: [&str; 9] = [
     "large_collection_elements_fail_threshold",
 ];
 
+/// Bytes of a key that is shown, at most.
+const KEY_TEXT_MAX: usize = 16 << 10;
+
 /// The three tables, with the kind of their records.
 const TABLES: [(&str, u32); 3] = [("large_partitions", 1), ("large_rows", 2), ("large_cells", 3)];
 
@@ -121,7 +124,7 @@ fn row(columns: &TableSchema, kind: u32, table: &TableSchema, found: Found) -> V
         ("table_name", table.name.as_bytes().to_vec()),
         ("sstable_name", sstable.into_bytes()),
         (size, number(record.value)),
-        ("partition_key", partition_key(table, &record.partition_key).into_bytes()),
+        ("partition_key", shortened(partition_key(table, &record.partition_key)).into_bytes()),
     ];
     if let Some(millis) = written_at {
         values.push(("compaction_time", millis.to_be_bytes().to_vec()));
@@ -132,13 +135,23 @@ fn row(columns: &TableSchema, kind: u32, table: &TableSchema, found: Found) -> V
         values.push(("rows", number(record.elements)));
     } else {
         let key = clustering_key(table, &record.clustering_key);
-        values.push(("clustering_key", key.into_bytes()));
+        values.push(("clustering_key", shortened(key).into_bytes()));
     }
     if kind == 3 {
         values.push(("column_name", record.column));
         values.push(("collection_elements", number(record.elements)));
     }
     cluster::virtual_tables::row(columns, values)
+}
+
+/// As much of a text as a key of these tables can hold beside others: a blob as text is twice as
+/// long as itself, and more than a key may be.
+fn shortened(mut text: String) -> String {
+    if KEY_TEXT_MAX < text.len() {
+        text.truncate(text.floor_char_boundary(KEY_TEXT_MAX));
+        text.push_str("..");
+    }
+    text
 }
 
 /// The components' literals between colons.
@@ -156,4 +169,16 @@ fn clustering_key(table: &TableSchema, key: &[u8]) -> String {
     let texts: Vec<String> =
         components.map(|(bytes, column)| to_literal(&column.ty, bytes)).collect();
     texts.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_no_key_can_hold_is_shortened() {
+        assert_eq!(shortened("short".to_owned()), "short");
+        let cut = shortened(format!("{}\u{e9}rest", "x".repeat(KEY_TEXT_MAX - 1)));
+        assert_eq!(cut, format!("{}..", "x".repeat(KEY_TEXT_MAX - 1)));
+    }
 }

@@ -230,3 +230,17 @@ fn the_default_level_is_fixed() {
          DETACH SERVICE LEVEL statement",
     );
 }
+
+#[test]
+fn names_that_no_key_can_hold_are_refused() {
+    let mut state = State::default();
+    let long = "r".repeat(ROLE_BYTES_MAX + 1);
+    assert_eq!(run(&mut state, &format!("+{long}")), Err(Refused::LongRole("a role")));
+    run(&mut state, &format!("+{}", &long[1..])).expect("a role");
+    let options =
+        RoleOptions { attributes: Some(vec![(long, String::new())]), ..RoleOptions::default() };
+    let refused = Err(Refused::LongRole("an option of a role"));
+    assert_eq!(state.create_role("r", options.clone(), None, Otherwise::Refused), refused);
+    run(&mut state, "+r").expect("a role");
+    assert_eq!(state.alter_role("r", options, Otherwise::Refused), refused);
+}
