@@ -119,6 +119,7 @@ fn row_cache(sheet: &mut Sheet, storage: &Rc<Storage>) {
         ),
         ("cache_row_insertions", "Rows inserted.", stats.row_insertions),
         ("cache_row_evictions", "Rows evicted.", stats.row_evictions),
+        ("cache_reads", "Reads of the row cache.", stats.reads),
         ("cache_reads_with_misses", "Reads with at least one cache miss.", stats.reads_with_misses),
         ("cache_mispopulations", "Reads whose rows could not be cached.", stats.mispopulations),
     ];

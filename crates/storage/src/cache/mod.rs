@@ -138,6 +138,11 @@ impl RowCache {
     pub(crate) fn count_rows(&self, hits: usize, misses: usize) {
         self.store.borrow().stats.add_rows_read(hits, misses);
     }
+    /// A read begins.
+    pub(crate) fn count_read(&self) {
+        self.store.borrow().stats.add_read();
+    }
+
     /// Counts a read that had to read below.
     pub(crate) fn count_read_with_misses(&self) {
         self.store.borrow().stats.add_read_with_misses();

@@ -21,6 +21,8 @@ pub struct RowCacheStats {
     pub row_insertions: u64,
     /// Rows that went for lack of memory.
     pub row_evictions: u64,
+    /// Reads by way of the cache.
+    pub reads: u64,
     /// Reads that had to read below the cache.
     pub reads_with_misses: u64,
     /// What was read below the cache and could not go into it.
@@ -51,6 +53,7 @@ pub(super) struct Stats {
     row_misses: Cell<u64>,
     row_insertions: Cell<u64>,
     row_evictions: Cell<u64>,
+    reads: Cell<u64>,
     reads_with_misses: Cell<u64>,
     mispopulations: Cell<u64>,
 }
@@ -78,6 +81,9 @@ impl Stats {
         add(&self.row_hits, hits);
         add(&self.row_misses, misses);
     }
+    pub(super) fn add_read(&self) {
+        add(&self.reads, 1);
+    }
     pub(super) fn add_read_with_misses(&self) {
         add(&self.reads_with_misses, 1);
     }
@@ -97,6 +103,7 @@ impl Stats {
             row_misses: self.row_misses.get(),
             row_insertions: self.row_insertions.get(),
             row_evictions: self.row_evictions.get(),
+            reads: self.reads.get(),
             reads_with_misses: self.reads_with_misses.get(),
             mispopulations: self.mispopulations.get(),
             ..RowCacheStats::default()

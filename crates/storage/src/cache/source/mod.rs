@@ -108,6 +108,7 @@ impl Reading {
             "in-order: {:?}",
             slice.ranges
         );
+        view.cache.cache().count_read();
         Reading { view, order, slice, missed: Cell::new(false) }
     }
 
