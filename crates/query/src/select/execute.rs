@@ -14,8 +14,8 @@ use super::row::RowCells;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Rows;
-use cluster::{Live, Restriction, TableEntry};
-use model::Token;
+use cluster::{Cluster, Live, Restriction, TableEntry};
+use model::{TableId, Token, Uuid};
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
@@ -58,7 +58,10 @@ fn scope(plan: &SelectPlan, request: &Request<'_>, env: &Env<'_>) -> Result<Scop
     if let Some(state) = request.parameters.paging_state
         && plan.grouping != Grouping::All
     {
-        let state = PagingState::decode(state, plan.table.schema.id)?;
+        let state = PagingState::decode(state, pages_of(plan)).map_err(|refused| {
+            let moves = plan.fragments_of.is_some() && PagingState::is_whole(state);
+            if moves { moved() } else { refused }
+        })?;
         rows_left = rows_left.min(state.rows_left);
         resume = Some(state.resume);
     }
@@ -197,7 +200,29 @@ fn state_after(
         rows_left => rows_left.saturating_sub(row_count),
     };
     next.filter(|_| 0 < rows_left)
-        .map(|resume| PagingState { rows_left, resume }.encode(plan.table.schema.id))
+        .map(|resume| PagingState { rows_left, resume }.encode(pages_of(plan)))
+}
+
+/// What pages are of: a table; where its fragments are read, which each node has others of, the
+/// table on this node.
+fn pages_of(plan: &SelectPlan) -> TableId {
+    let table = plan.table.schema.id;
+    match plan.fragments_of {
+        None => table,
+        Some(_) => {
+            let node = runtime::local::get::<Cluster>().node().host_id;
+            Uuid::from_u128(table.as_u128() ^ node.as_u128())
+        }
+    }
+}
+
+/// A page of fragments is asked for that begins where one of another node has ended.
+fn moved() -> CqlError {
+    CqlError::Invalid(
+        "Moving between coordinators is not allowed in SELECT FROM MUTATION_FRAGMENTS() \
+         statements: ask the node that has given the page before"
+            .to_owned(),
+    )
 }
 
 /// Takes the key of the only partition out of a command.

@@ -54,6 +54,13 @@ impl PagingState {
         state.ok_or_else(PagingState::refused)
     }
 
+    /// Whether the bytes are a state of some query, on whatever node.
+    pub(super) fn is_whole(bytes: &[u8]) -> bool {
+        bytes
+            .split_last_chunk::<4>()
+            .is_some_and(|(body, sum)| crc32(body) == u32::from_be_bytes(*sum))
+    }
+
     /// The error for a paging state that is not of this query.
     pub(super) fn refused() -> CqlError {
         CqlError::Protocol("Invalid value for the paging state".to_owned())
