@@ -95,6 +95,25 @@ fn node(sheet: &mut Sheet) {
         sheet.gauge("schema_tables", "Tables, including system tables.", &[], tables);
         let keyspaces = schema.keyspaces.len() as u64;
         sheet.gauge("schema_keyspaces", "Keyspaces.", &[], keyspaces);
+        service_levels(sheet, &cluster.access().workloads());
+    }
+}
+
+/// For what load each service level is meant.
+fn service_levels(sheet: &mut Sheet, workloads: &[(String, Option<&'static str>)]) {
+    let help = "Workload of a service level: 0 unspecified, 1 batch, 2 interactive.";
+    for (name, workload) in workloads {
+        let number = match workload {
+            None => 0,
+            Some("batch") => 1,
+            Some(_) => 2,
+        };
+        sheet.gauge(
+            "service_level_workload_type",
+            help,
+            &[("service_level", name.as_str())],
+            number,
+        );
     }
 }
 

@@ -45,6 +45,7 @@ pub const LABELS: &[&str] = &[
     "pages",
     "scheduling_group",
     "scheduling_group_name",
+    "service_level",
     "statements",
     "type",
     "version",

@@ -150,6 +150,16 @@ impl Access {
         }
     }
 
+    /// The service levels with the workloads that they are meant for, as statements write them.
+    pub fn workloads(&self) -> Vec<(String, Option<&'static str>)> {
+        let state = self.state();
+        let named = |(name, level): (&str, &auth::ServiceLevel)| {
+            (name.to_owned(), level.workload.map(auth::Workload::name))
+        };
+        let default = ("default".to_owned(), None);
+        [default].into_iter().chain(state.levels().map(named)).collect()
+    }
+
     /// All roles, grants and service levels. Not to be held across an await.
     pub fn state(&self) -> Ref<'_, State> {
         Ref::map(self.catalog.borrow(), |catalog| &catalog.access)
