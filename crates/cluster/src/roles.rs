@@ -11,7 +11,7 @@ use crate::schema::Catalog;
 use crate::stored;
 use auth::decide::{Otherwise, RoleOptions};
 use auth::level::DRIVER;
-use auth::{Change, ServiceLevel, State};
+use auth::{Change, Role, ServiceLevel, State};
 use catalog::facts::{self, DRIVER_LEVEL_MADE};
 use catalog::{Command, Moment, access_tables};
 use model::TableSchema;
@@ -87,7 +87,7 @@ impl Cluster {
                 return Ok(());
             }
             let hash = match (&*config.superuser, &*config.superuser_salted_password) {
-                ("", _) if self.has_superuser() => return Ok(()),
+                ("", _) if has_superuser(&self.access().state(), true) => return Ok(()),
                 ("", _) => Some(default_hash().await),
                 (_, "") => None,
                 (_, hash) if auth::password::is_hash(hash) => Some(hash.to_owned()),
@@ -108,16 +108,16 @@ impl Cluster {
                 );
             }
             let (name, has_password) = (self.access().superuser(), hash.is_some());
-            let is_there = {
-                let state = self.access().state();
-                make_superuser(&state, &name, hash.clone()).is_ok_and(|changes| changes.is_empty())
+            let role = name.clone();
+            let by_password = authenticator != Authenticator::Certificate;
+            let make = move |state: &State| match state.role(&role) {
+                None if has_superuser(state, by_password) => Ok(Vec::new()),
+                _ => make_superuser(state, &role, hash.clone()),
             };
-            if is_there {
+            if make(&self.access().state()).is_ok_and(|changes| changes.is_empty()) {
                 // Without asking: a node starts without a majority, too.
                 return Ok(());
             }
-            let role = name.clone();
-            let make = move |state: &State| make_superuser(state, &role, hash.clone());
             let made = self.change_access(make).await;
             let made = made.map_err(|error| format!("cannot create the superuser: {error}"))?;
             tell_made(made, &name, has_password);
@@ -144,8 +144,7 @@ impl Cluster {
     }
 
     fn warn_without_superuser(&self) {
-        let is_there = self.access().state().roles().any(|(_, it)| it.is_superuser && it.can_login);
-        if !is_there {
+        if !has_superuser(&self.access().state(), false) {
             tracing::warn!(
                 target: "auth",
                 "no superuser can log in: set option auth_superuser_name, or create one \
@@ -153,13 +152,12 @@ impl Cluster {
             );
         }
     }
+}
 
-    /// Whether a superuser can log in by password.
-    fn has_superuser(&self) -> bool {
-        let state = self.access().state();
-        let mut roles = state.roles();
-        roles.any(|(_, it)| it.is_superuser && it.can_login && it.salted_hash.is_some())
-    }
+/// Whether a superuser can log in, with a password or in any other way.
+fn has_superuser(state: &State, by_password: bool) -> bool {
+    let logs_in = |it: &Role| it.can_login && (it.salted_hash.is_some() || !by_password);
+    state.roles().any(|(_, it)| it.is_superuser && logs_in(it))
 }
 
 /// Whether the service level of drivers was made once.
