@@ -99,7 +99,9 @@ pub fn boot(config: BootConfig) -> Erased<'static, Result<(), BootError>> {
         let found = Found::read(&storage, Here { host_id, shards }).await?;
         let host_id =
             agree_on_identity(&found.remembered, host_id, &storage_config.data_dir).await?;
-        let node = config.node.resolve(host_id, &found.remembered, shards);
+        let is_member = found.catalog.topology.member(host_id).is_some();
+        let node = config.node.resolve(host_id, &found.remembered, is_member, shards);
+        let node = node.map_err(at("start the node"))?;
         assert!(node.host_id == host_id, "same-node: {} is not {host_id}", node.host_id);
         let known = found.remembered.host_id.is_none_or(|known| known == host_id);
         assert!(known, "same-node: {host_id} is not in system.local");

@@ -23,13 +23,14 @@
 //! * [`registry`]: from one snapshot to the next, durable and on every shard.
 //! * [`group0`]: what the consensus of all nodes stands on here; its machine is the catalog.
 //! * [`membership`]: who belongs to the cluster, and who of them lives.
-//! * [`nodes`]: all nodes, as people and drivers are told of them.
+//! * [`nodes`]: all nodes, as people and drivers are told of them; [`centers`]: where they are.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
 //!   `computed_tables`.
 //! * [`boot`]: start and stop.
 
 pub mod access;
 pub mod boot;
+pub mod centers;
 pub mod event;
 pub mod group0;
 pub mod membership;
@@ -59,6 +60,7 @@ pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use catalog::placement::{Factors, TABLETS_MAX};
 pub use catalog::{Replication, SchemaChange, TableKind, schema_tables, system_tables};
+pub use centers::DataCenter;
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use node_tables::client_routes::ClientRoute;

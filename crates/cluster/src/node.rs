@@ -1,7 +1,8 @@
 //! This node: its names, addresses and tokens, fixed from boot to stop.
 //!
 //! Invariants
-//!  - *for-life*: host id and tokens, once made, stay with the data directory.
+//!  - *for-life*: host id and tokens, once made, stay with the data directory; a node that the
+//!    cluster knows without tokens never gets some.
 //!  - *generation-grows*: each start has a later generation than the one before, whatever the
 //!    clock.
 
@@ -40,7 +41,7 @@ pub struct NodeInfo {
     pub listen_port: u16,
     /// Of clients; `None`: it is not known before the node listens, or none is open.
     pub rpc_port: Option<u16>,
-    /// Ascending.
+    /// Ascending; none of a node that has no part of the ring and coordinates only.
     pub tokens: Vec<Token>,
     /// Seconds since the epoch of this start.
     pub generation: i32,
@@ -97,13 +98,30 @@ pub struct NodeConfig {
     pub initial_tokens: Vec<Token>,
     /// Features that it is to do without.
     pub withheld_features: BTreeSet<String>,
+    /// Whether a new node gets tokens at all: without them it coordinates, and keeps nothing.
+    pub joins_ring: bool,
 }
 
 impl NodeConfig {
-    /// The node, with what it remembers of earlier starts: tokens and host id are for life.
-    pub(crate) fn resolve(self, host_id: Uuid, before: &Remembered, shards: u16) -> NodeInfo {
+    /// The tokens of this start. `is_member`: the cluster knows the node, with those that it
+    /// remembers.
+    fn tokens(&self, before: &Remembered, is_member: bool) -> Result<Vec<Token>, String> {
+        if is_member {
+            return match (self.joins_ring, before.tokens.is_empty()) {
+                (true, true) => Err("Cannot restart with join_ring=true because the node has \
+                                     already joined the cluster as a zero-token node"
+                    .to_owned()),
+                (false, false) => Err("Cannot restart with join_ring=false because the node \
+                                       already owns tokens"
+                    .to_owned()),
+                _ => Ok(before.tokens.clone()),
+            };
+        }
+        if !self.joins_ring {
+            return Ok(Vec::new());
+        }
         let mut tokens = match before.tokens.is_empty() {
-            true => self.initial_tokens,
+            true => self.initial_tokens.clone(),
             false => before.tokens.clone(),
         };
         if tokens.is_empty() {
@@ -112,9 +130,23 @@ impl NodeConfig {
         }
         tokens.sort();
         tokens.dedup();
-        assert!(!tokens.is_empty(), "for-life: a node without tokens");
         let known = &before.tokens;
         assert!(known.is_empty() || tokens == *known, "for-life: other tokens than before");
+        assert!(!tokens.is_empty(), "for-life: a node of the ring without tokens");
+        assert!(tokens.is_sorted_by(|a, b| a < b), "for-life: tokens out of order");
+        Ok(tokens)
+    }
+
+    /// The node, with what it remembers of earlier starts: tokens and host id are for life.
+    pub(crate) fn resolve(
+        self,
+        host_id: Uuid,
+        before: &Remembered,
+        is_member: bool,
+        shards: u16,
+    ) -> Result<NodeInfo, String> {
+        let tokens = self.tokens(before, is_member)?;
+        assert!(!is_member || tokens == before.tokens, "for-life: other tokens than before");
         assert!(!host_id.is_nil(), "for-life: a node without a name");
         assert!(0 < shards, "a node without shards");
         let seconds = runtime::time::wall_micros().div_euclid(1_000_000);
@@ -122,7 +154,7 @@ impl NodeConfig {
         let generation = generation.max(before.generation.saturating_add(1));
         let grows = before.generation < generation || generation == i32::MAX;
         assert!(grows, "generation-grows: {generation} after {}", before.generation);
-        NodeInfo {
+        Ok(NodeInfo {
             host_id,
             cluster_name: self.cluster_name,
             data_center: self.data_center,
@@ -138,7 +170,7 @@ impl NodeConfig {
             shards,
             release_version: RELEASE_VERSION,
             features: features::without(&self.withheld_features),
-        }
+        })
     }
 }
 
@@ -189,6 +221,7 @@ mod tests {
             num_tokens: 4,
             initial_tokens: initial_tokens.to_vec(),
             withheld_features: BTreeSet::new(),
+            joins_ring: true,
         }
     }
 
@@ -196,14 +229,36 @@ mod tests {
     fn a_token_that_is_given_twice_is_one_token_for_life() {
         runtime::sim::test(1, || async {
             let (given, host_id) = ([30, -7, 30].map(Token), Uuid::from_u128(9));
-            let first = config(&given).resolve(host_id, &Remembered::default(), 1);
+            let new = Remembered::default();
+            let first = config(&given).resolve(host_id, &new, false, 1).expect("a node");
             assert_eq!(first.tokens, [-7, 30].map(Token));
             // The next start reads a set.
             let tokens = first.tokens.clone();
             let remembered =
                 Remembered { generation: first.generation, tokens, ..Remembered::default() };
-            let second = config(&given).resolve(host_id, &remembered, 1);
+            let second = config(&given).resolve(host_id, &remembered, true, 1).expect("a node");
             assert_eq!(second.tokens, first.tokens);
+        });
+    }
+
+    #[test]
+    fn a_node_that_the_cluster_knows_neither_gets_tokens_nor_loses_them() {
+        runtime::sim::test(1, || async {
+            let host_id = Uuid::from_u128(9);
+            let resolve = |joins_ring, tokens: &[Token], is_member| {
+                let before = Remembered { tokens: tokens.to_vec(), ..Remembered::default() };
+                let found = NodeConfig { joins_ring, ..config(&[Token(5)]) };
+                found.resolve(host_id, &before, is_member, 1).map(|node| node.tokens)
+            };
+            assert_eq!(resolve(false, &[], false), Ok(Vec::new()));
+            assert_eq!(resolve(false, &[], true), Ok(Vec::new()));
+            // What was not let in yet may be started otherwise.
+            assert_eq!(resolve(false, &[Token(7)], false), Ok(Vec::new()));
+            assert_eq!(resolve(true, &[], false), Ok(vec![Token(5)]));
+            assert_eq!(resolve(true, &[Token(7)], true), Ok(vec![Token(7)]));
+            let refused = |it: Result<Vec<Token>, String>| it.expect_err("refused");
+            assert!(refused(resolve(true, &[], true)).contains("join_ring=true"));
+            assert!(refused(resolve(false, &[Token(7)], true)).contains("join_ring=false"));
         });
     }
 }

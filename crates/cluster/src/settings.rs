@@ -109,6 +109,28 @@ impl SettingValue for Rc<[String]> {
     }
 }
 
+/// Keys and values, by commas: `{"key": "value"}`, or `key=value`.
+impl SettingValue for Rc<[(String, String)]> {
+    const KIND: &'static str = "string map";
+    fn parse(text: &str) -> Option<Rc<[(String, String)]>> {
+        let text = text.trim();
+        let (inner, between) = match text.strip_prefix('{') {
+            Some(rest) => (rest.strip_suffix('}')?, ':'),
+            None => (text, '='),
+        };
+        let entries = inner.split(',').filter(|entry| !entry.trim().is_empty());
+        let entry = |entry: &str| {
+            let (key, value) = entry.split_once(between)?;
+            Some((unquoted(key).to_owned(), unquoted(value).to_owned()))
+        };
+        entries.map(entry).collect()
+    }
+    fn show(&self) -> String {
+        let entry = |(key, value): &(String, String)| format!("{}:{}", quoted(key), quoted(value));
+        format!("{{{}}}", self.iter().map(entry).collect::<Vec<_>>().join(","))
+    }
+}
+
 /// What becomes of something that is seldom wise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restriction {
@@ -384,6 +406,11 @@ impl Settings {
     /// any of them.
     pub fn changes(&self) -> u64 {
         self.changes.get()
+    }
+
+    /// A configured value makes no sense, though the option takes it later, while the node runs.
+    pub fn refuse_at_start(&self, text: String) {
+        self.refused.borrow_mut().push(text);
     }
 
     /// Configured values that were refused when their option was registered.

@@ -188,6 +188,7 @@ fn node_config(values: &Values) -> Result<NodeConfig, String> {
         num_tokens: values.integer("num_tokens").clamp(1, 1024) as u32,
         initial_tokens: initial_tokens(values.text("initial_token"))?,
         withheld_features: names(values.text("withheld_features")),
+        joins_ring: values.flag("join_ring"),
     })
 }
 

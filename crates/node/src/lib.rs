@@ -5,8 +5,8 @@
 //! how much memory, how they end), `offers` (options as the parts are offered them); what some of
 //! them mean: [`encryption`], `certificates` (logins by certificate), `seeds` (the other nodes),
 //! `snitch` (data centre and rack), `handoff` (hints), `audit` (the audit log, its way to syslog),
-//! `clients` (what clients may do), `limits` and [`patience`] (while the node runs); `config` (all
-//! of it, as values), this (start and stop).
+//! `clients` (what clients may do), `racks` (of keyspaces that are there), `limits` and
+//! [`patience`] (while the node runs); `config` (all of it, as values), this (start and stop).
 //!
 //! Runs on shard 0, which leads; what each shard needs of its own stands in `runtime::local`. Who
 //! starts a node decides what it listens on: a server, or a tool that only measures.
@@ -22,6 +22,7 @@ mod handoff;
 mod limits;
 mod offers;
 pub mod patience;
+mod racks;
 mod seeds;
 mod shards;
 mod snitch;
@@ -75,7 +76,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         runtime::on_all_shards(provide).await;
         match Settings::of_shard().refused().into_iter().next() {
             Some(text) => Err(text),
-            None => Ok(()),
+            None => racks::check(),
         }
     })
 }

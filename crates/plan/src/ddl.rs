@@ -17,8 +17,10 @@ mod compaction;
 mod function;
 mod guardrails;
 mod keyspace;
+mod names;
 mod options;
 mod properties;
+mod racks;
 mod row_ttl;
 mod table;
 #[cfg(any(test, feature = "testing"))]
@@ -34,7 +36,7 @@ pub use guardrails::Rules;
 pub use guardrails::warnings;
 
 use crate::error::Error;
-use cluster::{KeyspaceEntry, Schema, SchemaChange};
+use cluster::{DataCenter, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
 use syntax::ast::{QualifiedName, SchemaStatement};
@@ -47,8 +49,8 @@ const NAME_CHARS_MAX: usize = 192;
 pub struct Context {
     /// The keyspace in use.
     pub keyspace: Option<String>,
-    /// The data centers of the cluster, each with its racks.
-    pub data_centers: Vec<(String, Vec<String>)>,
+    /// The data centers of the cluster.
+    pub data_centers: Vec<DataCenter>,
     /// The id that a new table gets.
     pub table_id: Uuid,
     /// Microseconds: when columns are dropped that the statement gives no time for.
@@ -63,6 +65,12 @@ pub type Decision = Result<Vec<SchemaChange>, Error>;
 
 /// The changes that a statement asks for.
 pub fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
+    let changes = asked(schema, statement, context)?;
+    changes.iter().try_for_each(names::check)?;
+    Ok(changes)
+}
+
+fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
     let later = |what: &str| Err(Error::invalid(format!("{what} is not supported yet")));
     match statement {
         SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),

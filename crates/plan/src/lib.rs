@@ -6,12 +6,13 @@
 //!
 //! The rooms, from the ground up: [`guardrail`](Guardrail) and [`error`](Error); [`values`] and
 //! [`metadata`] (what is bound, and columns of results); [`options`](Options) (of the node, with
-//! `speculative_retry`); [`markers`]; `types` and `json`; [`term`] (values of statements);
-//! [`restrictions`] (`WHERE`); [`select`] and [`modify`] (plans of reads and writes), with `tables`
-//! (what names name), `fragments` and [`paxos_state`] (tables beside a table); [`ddl`] (changes of
-//! the schema); [`plan`](Plan), `listing` and [`needs`] (permissions); [`statement`](Statement)
-//! (all of these); [`offline`] (tools that have no node).
+//! `compression` and `speculative_retry`); [`markers`]; `types` and `json`; [`term`] (values of
+//! statements); [`restrictions`] (`WHERE`); [`select`] and [`modify`] (plans of reads and writes),
+//! with `tables` (what names name), `fragments` and [`paxos_state`] (tables beside a table);
+//! [`ddl`] (changes of the schema); [`plan`](Plan), `listing` and [`needs`] (permissions);
+//! [`statement`](Statement) (all of these); [`offline`] (tools that have no node).
 
+mod compression;
 pub mod ddl;
 mod error;
 mod fragments;

@@ -7,7 +7,7 @@ use crate::ddl::{self, Context, Rules};
 use crate::error::Error;
 use crate::markers::Receiver;
 use crate::term;
-use cluster::{Schema, SchemaChange};
+use cluster::{DataCenter, Schema, SchemaChange};
 use model::schema::DroppedColumn;
 use model::{ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid};
 use syntax::ast;
@@ -159,7 +159,12 @@ impl State {
     fn change(&mut self, statement: &mut ast::SchemaStatement) -> Result<(), Error> {
         let context = Context {
             keyspace: self.keyspace.clone(),
-            data_centers: vec![("datacenter1".to_string(), vec!["rack1".to_string()])],
+            data_centers: vec![DataCenter {
+                name: "datacenter1".to_string(),
+                racks: vec!["rack1".to_string()],
+                // What a schema says of replicas counts where it comes from.
+                owners: u32::MAX as usize,
+            }],
             table_id: Uuid::from_u64_pair(self.micros as u64, self.tables.len() as u64),
             now_micros: self.micros,
             timestamp: None,

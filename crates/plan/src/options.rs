@@ -2,6 +2,7 @@
 //!
 //! An analysis finds them in `Markers`. A value is asked for where it is needed and never kept.
 
+use crate::compression;
 use crate::speculative_retry::speculative_retry;
 use cluster::settings::{Rule, Settings, anything};
 use cluster::{Live, Restriction};
@@ -10,6 +11,7 @@ use std::rc::Rc;
 
 const RETRY_OPTION: &str = "speculative_retry_user_table_default";
 const RETRY_DEFAULT: &str = "99.0PERCENTILE";
+const COMPRESSION_OPTION: &str = "sstable_compression_user_table_options";
 
 /// What replication strategies are called in lists.
 const STRATEGIES: [&str; 4] =
@@ -30,6 +32,14 @@ fn tablets_mode(mode: &Rc<str>) -> Result<(), String> {
     match &**mode {
         "disabled" | "enabled" | "enforced" => Ok(()),
         other => Err(format!("must be disabled, enabled or enforced, got {other}")),
+    }
+}
+
+/// Nothing stands for what a table has that says nothing, and no node was told anything.
+fn compression(given: &Rc<[(String, String)]>) -> Result<(), String> {
+    match compression::compression(given.to_vec()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("Invalid {COMPRESSION_OPTION}: {error}")),
     }
 }
 
@@ -59,8 +69,10 @@ pub struct Options {
     pub speculative_retry_user_table_default: Live<Rc<str>>,
     /// The last one of `speculative_retry_user_table_default` that makes sense.
     pub(crate) retry_of_new_tables: RefCell<Rc<str>>,
+    pub sstable_compression_user_table_options: Live<Rc<[(String, String)]>>,
     pub tablets_mode_for_new_keyspaces: Live<Rc<str>>,
     pub enable_tablets: Live<bool>,
+    pub rf_rack_valid_keyspaces: Live<bool>,
 }
 
 impl Options {
@@ -107,7 +119,7 @@ impl Options {
             let default = default.iter().map(|name| name.to_string()).collect();
             settings.register(name, default, strategies)
         };
-        Options {
+        let options = Options {
             strict_allow_filtering: mode("strict_allow_filtering", Restriction::Warned),
             max_partition_key_restrictions_per_query: natural(
                 "max_partition_key_restrictions_per_query",
@@ -166,24 +178,60 @@ impl Options {
                 anything,
             ),
             retry_of_new_tables: RefCell::new(Rc::from(RETRY_DEFAULT)),
+            sstable_compression_user_table_options: settings.register(
+                COMPRESSION_OPTION,
+                Rc::from([]),
+                compression,
+            ),
             tablets_mode_for_new_keyspaces: settings.register(
                 "tablets_mode_for_new_keyspaces",
                 Rc::from("disabled"),
                 tablets_mode,
             ),
             enable_tablets: flag("enable_tablets", false),
+            rf_rack_valid_keyspaces: flag("rf_rack_valid_keyspaces", false),
+        };
+        if let Err(error) = speculative_retry(&options.speculative_retry_user_table_default.get()) {
+            settings.refuse_at_start(format!("Invalid {RETRY_OPTION}: {error}"));
         }
+        options
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::settings::Offer;
 
     #[test]
     fn what_makes_no_sense_is_refused() {
         assert!(strategies(&Rc::from(["SimpleStrategy".to_owned()])).is_ok());
         assert!(strategies(&Rc::from(["Simple".to_owned()])).is_err());
         assert!(not_negative(&-1).is_err());
+    }
+
+    #[test]
+    fn defaults_of_new_tables_that_make_no_sense_stop_a_start() {
+        let refused = |name: &'static str, shown: &str| {
+            let (settings, shown) = (Settings::default(), shown.to_owned());
+            let kind = if shown.starts_with('{') { "string map" } else { "string" };
+            settings.offer(Offer { name, kind, shown, source: "config", changes: true });
+            Options::check(&settings);
+            settings.refused().join("; ")
+        };
+        let of_chunk = |kib: &str| {
+            let shown = format!("{{\"class\":\"LZ4Compressor\",\"chunk_length_in_kb\":\"{kib}\"}}");
+            refused(COMPRESSION_OPTION, &shown)
+        };
+        assert_eq!(of_chunk("64"), "");
+        assert_eq!(refused(COMPRESSION_OPTION, "{}"), "");
+        for (kib, why) in [("-1", "negative or null"), ("3", "power of 2"), ("256", "128 or less")]
+        {
+            let found = of_chunk(kib);
+            assert!(found.contains(&format!("Invalid {COMPRESSION_OPTION}: ")), "{found}");
+            assert!(found.contains(why), "{found}");
+        }
+        assert_eq!(refused(RETRY_OPTION, "\"ALWAYS\""), "");
+        assert!(refused(RETRY_OPTION, "\"dog\"").starts_with(&format!("Invalid {RETRY_OPTION}: ")));
     }
 }

@@ -7,10 +7,9 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use cluster::{Authorizer, ChangeError, Cluster, Schema};
+use cluster::{Authorizer, ChangeError, Cluster, Schema, centers};
 use functions::Engine;
 use plan::ddl::{Context, Rules, decide, function_definition, warnings};
-use std::collections::{BTreeMap, BTreeSet};
 use syntax::ast::SchemaStatement;
 
 /// Executes a statement that changes the schema. `timestamp`: what is bound to a marker of its
@@ -22,12 +21,13 @@ pub(crate) async fn execute(
     timestamp: Option<i64>,
 ) -> Result<Response, CqlError> {
     let cluster = runtime::local::get::<Cluster>();
-    let nodes = cluster.topology().present().count().max(1);
+    let data_centers = centers::data_centers(&cluster.topology(), cluster.node());
+    let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);
     let rules = Rules::of(&processor.options().analysis).among(nodes as i64);
     let met = &processor.options().met;
     let context = Context {
         keyspace: session.keyspace().map(|name| name.to_string()),
-        data_centers: data_centers(&cluster),
+        data_centers,
         table_id: Cluster::new_table_id(),
         now_micros: runtime::time::wall_micros(),
         timestamp,
@@ -64,18 +64,6 @@ pub(crate) async fn execute(
     let warnings = warnings.inspect(|(rule, _)| rule.iter().for_each(|rule| met.count(*rule)));
     let warnings = warnings.map(|(_, text)| text).collect();
     Ok(Response { warnings, ..Response::of(kind) })
-}
-
-/// The data centers of all nodes, by name, each with its racks.
-fn data_centers(cluster: &Cluster) -> Vec<(String, Vec<String>)> {
-    let (node, topology) = (cluster.node(), cluster.topology());
-    let mut racks = BTreeMap::<&str, BTreeSet<&str>>::new();
-    racks.entry(&node.data_center).or_default().insert(&node.rack);
-    for member in topology.present() {
-        racks.entry(&member.data_center).or_default().insert(&member.rack);
-    }
-    let named = |racks: BTreeSet<&str>| racks.into_iter().map(str::to_owned).collect();
-    racks.into_iter().map(|(center, racks)| (center.to_owned(), named(racks))).collect()
 }
 
 /// Whether functions may be changed or removed by it.

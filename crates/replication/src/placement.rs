@@ -23,6 +23,10 @@ pub trait Places {
     fn is_in(&self, host: Uuid, data_center: &str) -> bool;
     /// All nodes that are there but this one.
     fn others(&self) -> Vec<Uuid>;
+    /// Those of them that may have rows.
+    fn keepers(&self) -> Vec<Uuid> {
+        self.others()
+    }
     /// Those of them that are in the data centre of this node.
     fn neighbors(&self) -> Vec<Neighbor>;
 }
@@ -47,6 +51,12 @@ impl Places for Cluster {
         let (topology, me) = (self.topology(), self.node().host_id);
         let ids = topology.present().map(|member| member.host_id);
         ids.filter(|host| *host != me).collect()
+    }
+    fn keepers(&self) -> Vec<Uuid> {
+        let topology = self.topology();
+        // Without tokens, which are for life, a node never has a row of a table.
+        let owns = |host: &Uuid| topology.member(*host).is_none_or(|it| !it.tokens.is_empty());
+        self.others().into_iter().filter(owns).collect()
     }
     fn neighbors(&self) -> Vec<Neighbor> {
         let (topology, me) = (self.topology(), self.node());

@@ -34,6 +34,7 @@ pub fn node_config(num_tokens: u32) -> NodeConfig {
         num_tokens,
         initial_tokens: Vec::new(),
         withheld_features: Default::default(),
+        joins_ring: true,
     }
 }
 

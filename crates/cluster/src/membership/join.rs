@@ -4,7 +4,7 @@
 //! Invariants
 //!  - *decided-in-order*: whether a node may join is decided on the catalog that its entry follows.
 //!  - *own-data-stays*: a node that has tables of its own does not join others, and a cluster that
-//!    has tables takes no node yet: its data would have to move.
+//!    has tables takes no node with tokens yet: its data would have to move.
 
 use super::Membership;
 use super::discovery::{Answers, Step, Waits};
@@ -148,12 +148,17 @@ fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
     if let Some(missing) = catalog.topology.lacks(&member.features) {
         return Some(format!("it lacks features that the cluster has: {missing}"));
     }
+    if member.tokens.is_empty() {
+        // No data is to move to it.
+        return None;
+    }
     let mut keyspaces = catalog.schema.keyspaces.keys();
     let of_users = keyspaces.find(|name| !Schema::is_system(name));
     of_users.map(|name| {
         format!(
             "there is a keyspace, {name}, whose data would have to move to the new node: that is \
-             not supported yet. Start all nodes before the first keyspace is made"
+             not supported yet. Start all nodes before the first keyspace is made, or this one \
+             with join_ring=false, to coordinate only"
         )
     })
 }
@@ -262,6 +267,11 @@ impl Membership {
             assert!(self.group.borrow().is_none(), "one-founder: a member looks for a group");
             let step = self.known.borrow_mut().decide(&asked, &answers, time_uuid_now());
             let waits = match step {
+                Step::Found if self.cluster.node().tokens.is_empty() => {
+                    return Err("Cannot start the first node in the cluster as zero-token: start \
+                                one with join_ring=true first"
+                        .to_owned());
+                }
                 Step::Found => {
                     let group = self.known.borrow().said().group;
                     let group = group.ok_or("a group without an id")?;

@@ -15,6 +15,9 @@ use model::{Token, Uuid};
 use mutation::FrozenMutation;
 use storage::commitlog::ReplayPosition;
 
+/// What stands in the table for the tokens of a node that has none: no key has it, and no node.
+const NO_TOKEN: Token = Token(i64::MIN);
+
 /// The protocol version for drivers; they may negotiate a newer one.
 const NATIVE_PROTOCOL_VERSION: &str = "4";
 
@@ -31,6 +34,7 @@ pub(crate) fn remembered(rows: &[Row]) -> Remembered {
         .get("tokens")
         .map(|bytes| model::value::collection::list_elements(bytes).filter_map(token).collect());
     let mut tokens: Vec<Token> = tokens.unwrap_or_default();
+    tokens.retain(|token| *token != NO_TOKEN);
     tokens.sort();
     Remembered {
         host_id: uuid("host_id"),
@@ -69,9 +73,12 @@ pub(crate) fn truncated(
 pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
     let local = &schema.table("system", "local").expect("a system table").schema;
     let mut partition = PartitionWriter::new(local, &[LOCAL_KEY], timestamp);
-    assert!(!node.tokens.is_empty(), "remembered: a node without tokens");
     assert!(!node.host_id.is_nil(), "remembered: a node without a name");
-    let tokens = node.tokens.iter().map(|token| token.0.to_string().into_bytes()).collect();
+    // Drivers take a node that shows none for nobody, also where it is the one that they were told.
+    let shown = if node.tokens.is_empty() { &[NO_TOKEN][..] } else { &node.tokens[..] };
+    let has_none = node.tokens.contains(&NO_TOKEN);
+    assert!(!has_none, "remembered: a token that stands for none");
+    let tokens = shown.iter().map(|token| token.0.to_string().into_bytes()).collect();
     partition.row(
         &[],
         vec![
@@ -128,6 +135,11 @@ mod tests {
         let expected = Remembered { schema_version: Some(next), ..expected };
         assert_eq!(remembered(&rows(local, &mutations)), expected);
         assert_eq!(remembered(&[]), Remembered::default());
+        // What stands there for no tokens is none.
+        let bare = crate::node::testing::node(Vec::new());
+        let found = rows(local, &[node(&schema, &bare, 100)]);
+        assert!(found[0].get("tokens").is_some_and(|bytes| !bytes.is_empty()));
+        assert_eq!(remembered(&found).tokens, []);
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .idle(),
     flag("auto_bootstrap", "true", "Take over data when the node joins").idle(),
-    flag("join_ring", "true", "Own tokens; false: coordinate only").idle(),
+    flag("join_ring", "true", "Own tokens; false: a new node coordinates only, for life"),
     text("replace_node_first_boot", "", "Host id of the node that this one replaces").idle(),
     text("replace_address", "", "Address of the node that this one replaces; old name").idle(),
     text("replace_address_first_boot", "", "The same, ignored after the first start").idle(),

@@ -60,9 +60,9 @@ pub(super) const SSTABLES: &[OptionRow] = &[
             "compression_level",
             "crc_check_chance",
         ],
-        "How new tables are compressed",
+        "How new tables are compressed that say nothing of it",
     )
-    .idle(),
+    .live(),
     flag("sstable_compression_dictionaries_allow_in_ddl", "true", "Allow them for tables")
         .live()
         .idle(),

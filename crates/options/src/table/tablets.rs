@@ -46,7 +46,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Count the whole disk as capacity, not what is left of it",
     )
     .idle(),
-    flag("rf_rack_valid_keyspaces", "false", "Refuse replicas that racks cannot hold").idle(),
+    flag(
+        "rf_rack_valid_keyspaces",
+        "false",
+        "Keyspaces with tablets name a rack for each replica; refuse more than there are",
+    ),
     flag("enforce_rack_list", "false", "Refuse replicas without racks").idle(),
     number("data_file_capacity", "0", "Bytes of the disk; 0: as the system says").live().idle(),
     decimal(

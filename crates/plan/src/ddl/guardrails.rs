@@ -1,9 +1,10 @@
 //! Guardrails of schema changes: what options forbid or warn of, and warnings about what has no
 //! effect.
 
-use super::keyspace::{TabletsByDefault, copies};
+use super::keyspace::TabletsByDefault;
 use super::options;
 use super::properties::{Options as Map, get};
+use super::racks::copies;
 use crate::error::Error;
 use crate::guardrail::Guardrail;
 use crate::options::Options;
@@ -18,6 +19,10 @@ pub struct Rules {
     pub(super) compact_storage: bool,
     pub(super) tablets: TabletsByDefault,
     pub(super) speculative_retry: String,
+    /// Of new tables; empty: as a node has them that was told nothing.
+    pub(super) compression: Vec<(String, String)>,
+    /// Whether a keyspace with tablets has no two replicas in a rack.
+    pub(super) racks_apart: bool,
     copies_min: Threshold,
     copies_max: Threshold,
     strategies_warned: Vec<String>,
@@ -71,6 +76,8 @@ impl Rules {
                 ("enabled", _) | (_, true) => TabletsByDefault::Yes,
                 _ => TabletsByDefault::No,
             },
+            compression: options.sstable_compression_user_table_options.get().to_vec(),
+            racks_apart: options.rf_rack_valid_keyspaces.get(),
             speculative_retry: options.retry_of_new_tables.borrow().to_string(),
             copies_min: Threshold {
                 warn: options.minimum_replication_factor_warn_threshold.get(),

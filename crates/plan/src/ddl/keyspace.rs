@@ -5,9 +5,12 @@
 //!    factor for each data center; no shorthand is left in it.
 
 use super::properties::{Options, Properties, get, put};
-use super::{Context, Decision, NAME_CHARS_MAX, is_plain_name, need_keyspace, refuse_system};
+use super::racks::{copies, rack_list};
+use super::{
+    Context, Decision, NAME_CHARS_MAX, is_plain_name, need_keyspace, racks, refuse_system,
+};
 use crate::error::Error;
-use cluster::{Schema, SchemaChange};
+use cluster::{DataCenter, Schema, SchemaChange};
 use model::Keyspace;
 use syntax::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, PropertyValue};
 
@@ -40,7 +43,9 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
              \"{name}\")"
         )));
     }
-    if Schema::is_system(name) || name.starts_with("system_") {
+    let is_reserved = Schema::is_system(name) || name.starts_with("system_");
+    let is_there = schema.keyspace(name).is_some() && !matches!(name, "system" | "system_schema");
+    if is_reserved && !is_there {
         return Err(Error::invalid("system keyspace is not user-modifiable"));
     }
     let properties = Properties(&it.properties);
@@ -50,7 +55,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
         None => expand(name, &[], None, context)?,
     };
     context.rules.check_replication(name, &replication)?;
-    let keyspace = Keyspace {
+    let mut keyspace = Keyspace {
         name: name.to_owned(),
         initial_tablets: match tablets(&properties, &replication)? {
             Some(said) => said,
@@ -67,6 +72,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
                 .to_owned(),
         ));
     }
+    racks::spread(&mut keyspace, None, context)?;
     match schema.keyspace(name) {
         None => Ok(vec![SchemaChange::CreateKeyspace(keyspace)]),
         Some(_) if it.if_not_exists => Ok(Vec::new()),
@@ -103,6 +109,8 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
     if let Some(durable_writes) = properties.boolean("durable_writes")? {
         keyspace.durable_writes = durable_writes;
     }
+    let before = need_keyspace(schema, name)?.keyspace.clone();
+    racks::spread(&mut keyspace, Some(&before), context)?;
     Ok(vec![SchemaChange::AlterKeyspace(keyspace)])
 }
 
@@ -241,12 +249,12 @@ fn per_data_center(
     let nothing_named = named.is_empty();
     let mut options = Options::new();
     for (center, factor) in named {
-        let Some((_, racks)) = context.data_centers.iter().find(|(name, _)| name == center) else {
+        let Some(known) = context.data_centers.iter().find(|it| it.name == *center) else {
             let unknown = (center.clone(), String::new());
             refuse_option(keyspace, NETWORK_TOPOLOGY, Some(&&unknown))?;
             continue;
         };
-        check_racks(center, factor, racks)?;
+        check_racks(center, factor, &known.racks)?;
         if rack_list(factor).is_some_and(|racks| racks.trim().is_empty()) {
             continue;
         }
@@ -260,7 +268,7 @@ fn per_data_center(
         Some((_, factor)) => Some(checked_factor(factor)?),
         None => None,
     };
-    for (center, racks) in &context.data_centers {
+    for DataCenter { name: center, racks, .. } in &context.data_centers {
         if get(&options, center).is_some() {
             continue;
         }
@@ -268,7 +276,9 @@ fn per_data_center(
         match (&default, before) {
             (Some(_), Some(before)) => put(&mut options, center, before.to_owned()),
             (Some(factor), None) => put(&mut options, center, factor.clone()),
-            (None, _) if nothing_named => put(&mut options, center, racks.len().to_string()),
+            (None, _) if nothing_named && !racks.is_empty() => {
+                put(&mut options, center, racks.len().to_string());
+            }
             (None, _) => {}
         }
     }
@@ -289,19 +299,6 @@ fn check_racks(center: &str, factor: &str, racks: &[String]) -> Result<(), Error
             Err(Error::Config(format!("Unrecognized rack name '{rack}' for datacenter '{center}'")))
         }
     }
-}
-
-/// The copies that a factor or a list of racks stands for.
-pub(super) fn copies(factor: &str) -> i64 {
-    match rack_list(factor) {
-        Some(racks) => racks.split(',').filter(|rack| !rack.trim().is_empty()).count() as i64,
-        None => factor.parse().unwrap_or(0),
-    }
-}
-
-/// What is inside `[..]`.
-fn rack_list(factor: &str) -> Option<&str> {
-    factor.strip_prefix('[')?.strip_suffix(']')
 }
 
 /// A factor in its normal form: a number without ornaments, or a list of racks.

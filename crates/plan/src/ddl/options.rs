@@ -1,7 +1,8 @@
 //! Table options in `WITH`: each one checked and brought into the form in which it is stored.
 
 use super::compaction;
-use super::properties::{Options, Properties, get, put};
+use super::properties::{Options, Properties, put};
+use crate::compression::compression;
 use crate::error::Error;
 use crate::speculative_retry::speculative_retry;
 use model::Uuid;
@@ -11,15 +12,10 @@ use model::schema::TableOptions;
 const TTL_SECS_MAX: i32 = 630_720_000;
 /// The smallest chance of a false positive that a filter can be built for.
 const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
-/// Compressed chunks are not longer than this, in KiB.
-const CHUNK_KIB_MAX: i32 = 16 << 10;
-/// Levels of Zstandard, least and most.
-const COMPRESSION_LEVELS: (i32, i32) = (-(1 << 17), 22);
 /// KiB between two entries of a partition's index at most.
 const COLUMN_INDEX_KIB_MAX: i32 = 1 << 20;
 /// The versions of SSTables that can be written.
 const SSTABLE_FORMATS: [&str; 2] = ["me", "ms"];
-const COMPRESSORS: &str = "org.apache.cassandra.io.compress.";
 
 /// Every property of a table, `ID` and `CLUSTERING ORDER` aside.
 const PROPERTIES: [&str; 24] = [
@@ -229,89 +225,6 @@ fn files(options: &mut TableOptions, properties: &Properties<'_>) -> Result<(), 
         options.set_extension(name, (!format.is_empty()).then_some(format));
     }
     Ok(())
-}
-
-/// Nothing, `{'sstable_compression': ''}` and `{'enabled': 'false'}` are no compression, stored as
-/// an empty name.
-fn compression(given: Options) -> Result<Options, Error> {
-    let none = || Ok(vec![("sstable_compression".to_owned(), String::new())]);
-    let mut class = None;
-    let mut enabled = true;
-    let mut stored = Options::new();
-    for (name, value) in &given {
-        match name.as_str() {
-            "sstable_compression" | "class" => class = Some(value.as_str()),
-            "enabled" => enabled = !value.eq_ignore_ascii_case("false"),
-            "chunk_length_in_kb" | "chunk_length_kb" => {
-                put(&mut stored, "chunk_length_in_kb", chunk_kib(name, value)?.to_string());
-            }
-            "crc_check_chance" => {
-                check_range(name, value, 0.0, 1.0)?;
-                put(&mut stored, name, value.clone());
-            }
-            "compression_level" => put(&mut stored, name, compression_level(value)?),
-            _ => return refuse(format!("Unknown compression option '{name}'.")),
-        }
-    }
-    let class = match class {
-        Some(class) if enabled && !class.is_empty() => class,
-        None if enabled && !given.is_empty() => {
-            return refuse(
-                "Missing sub-option 'sstable_compression' for the 'compression' option.".to_owned(),
-            );
-        }
-        _ => return none(),
-    };
-    let name = class.strip_prefix(COMPRESSORS).unwrap_or(class);
-    let has_level = matches!(name, "ZstdCompressor" | "ZstdWithDictsCompressor");
-    // What Cassandra does not have is not made to look like a class of it.
-    let stored_name = match name {
-        "LZ4Compressor" | "SnappyCompressor" | "DeflateCompressor" | "ZstdCompressor"
-        | "NoopCompressor" => format!("{COMPRESSORS}{name}"),
-        "LZ4WithDictsCompressor" | "ZstdWithDictsCompressor" => name.to_owned(),
-        _ => return refuse(format!("Unsupported compression class name '{class}'")),
-    };
-    if !has_level && get(&stored, "compression_level").is_some() {
-        let text = "Unknown compression option 'compression_level' for this compressor";
-        return refuse(text.to_owned());
-    }
-    stored.insert(0, ("sstable_compression".to_owned(), stored_name));
-    if get(&stored, "chunk_length_in_kb").is_none() {
-        put(&mut stored, "chunk_length_in_kb", "4".to_owned());
-    }
-    Ok(stored)
-}
-
-fn compression_level(value: &str) -> Result<String, Error> {
-    let (min, max) = COMPRESSION_LEVELS;
-    match value.trim().parse::<i32>() {
-        Err(_) => refuse(format!("Invalid integer value {value} for compression_level")),
-        Ok(level) if level < min || max < level => {
-            refuse(format!("compression_level must be between {min} and {max}, got {level}"))
-        }
-        Ok(level) => Ok(level.to_string()),
-    }
-}
-
-fn chunk_kib(name: &str, value: &str) -> Result<i32, Error> {
-    match value.trim().parse::<i32>() {
-        Err(_) => refuse(format!("Invalid integer value {value} for {name}")),
-        Ok(kib) if kib <= 0 => refuse(format!("Invalid negative or null {name}: {kib}")),
-        Ok(kib) if !(kib as u32).is_power_of_two() => {
-            refuse(format!("{name} must be a power of 2 (got {kib})"))
-        }
-        Ok(kib) if CHUNK_KIB_MAX < kib => {
-            refuse(format!("{name} must not be larger than {CHUNK_KIB_MAX} (got {kib})"))
-        }
-        Ok(kib) => Ok(kib),
-    }
-}
-
-fn check_range(name: &str, value: &str, min: f64, max: f64) -> Result<(), Error> {
-    match value.parse::<f64>() {
-        Ok(number) if min <= number && number <= max => Ok(()),
-        _ => refuse(format!("{name} must be between {min:?} and {max:?}; found {value}")),
-    }
 }
 
 fn caching(given: Options) -> Result<Options, Error> {

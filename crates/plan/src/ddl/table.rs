@@ -4,8 +4,9 @@ use super::properties::Properties;
 use super::types;
 use super::{
     Context, Decision, NAME_CHARS_MAX, is_plain_name, named_keyspace, need_keyspace, options,
-    refuse_system, row_ttl,
+    racks, refuse_system, row_ttl,
 };
+use crate::compression::compression;
 use crate::error::Error;
 use crate::paxos_state;
 use crate::speculative_retry::speculative_retry;
@@ -27,14 +28,19 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
     need_keyspace(schema, keyspace)?;
     check_name(name)?;
     let properties = Properties(&it.properties.properties);
-    let retry = speculative_retry(&context.rules.speculative_retry);
-    let defaults = match retry {
-        Ok(speculative_retry) => TableOptions { speculative_retry, ..TableOptions::new() },
-        // What an operator wrote and is none: as if it were not there.
-        Err(_) => TableOptions::new(),
-    };
+    let mut defaults = TableOptions::new();
+    // What an operator wrote and is none: as if it were not there.
+    if let Ok(retry) = speculative_retry(&context.rules.speculative_retry) {
+        defaults.speculative_retry = retry;
+    }
+    if let Ok(compression) = compression(context.rules.compression.clone())
+        && !context.rules.compression.is_empty()
+    {
+        defaults.compression = compression;
+    }
     let options = options::apply(defaults, &properties)?;
     check_tablets(schema, keyspace, &options)?;
+    racks::check_owners(schema, keyspace, &context.data_centers)?;
     context.rules.check_windows(&options)?;
     let id = options::table_id(&properties)?.unwrap_or(context.table_id);
     let compact = it.properties.compact_storage.is_some();

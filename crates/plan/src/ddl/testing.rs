@@ -1,7 +1,7 @@
 //! Schemas made by statements, for tests.
 
 use super::{Context, Decision, Rules, decide};
-use cluster::{Schema, SchemaChange};
+use cluster::{DataCenter, Schema, SchemaChange};
 use model::Uuid;
 use syntax::ast::Statement;
 use syntax::parse;
@@ -11,14 +11,17 @@ use syntax::parse;
 pub struct Node {
     pub schema: Schema,
     pub rules: Rules,
+    pub data_centers: Vec<DataCenter>,
     statements: u32,
 }
 
 impl Node {
     /// The system alone.
     pub fn empty() -> Node {
-        let rules = Rules::of_tools();
-        Node { schema: Schema::of_system(Uuid::nil(), 1), rules, statements: 0 }
+        let (name, racks) = ("dc1".to_owned(), vec!["r1".to_owned()]);
+        let data_centers = vec![DataCenter { name, racks, owners: 1 }];
+        let schema = Schema::of_system(Uuid::nil(), 1);
+        Node { schema, rules: Rules::of_tools(), data_centers, statements: 0 }
     }
 
     /// After these statements, which all succeed.
@@ -48,7 +51,7 @@ impl Node {
     fn context(&self) -> Context {
         Context {
             keyspace: Some("ks".to_owned()),
-            data_centers: vec![("dc1".to_owned(), vec!["r1".to_owned()])],
+            data_centers: self.data_centers.clone(),
             table_id: Uuid::from_u128(u128::from(self.statements) + 1),
             now_micros: i64::from(self.statements) * 2 + 1,
             timestamp: None,

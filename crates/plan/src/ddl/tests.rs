@@ -122,6 +122,8 @@ fn keyspaces_are_refused() {
             ("CREATE KEYSPACE \"a-b\"", "2200 \"a-b\" is not a valid keyspace name"),
             (&long, "2200 Keyspace names shouldn't be more than 192 characters long"),
             ("CREATE KEYSPACE system", "2200 system keyspace is not user-modifiable"),
+            ("CREATE KEYSPACE system_new", "2200 system keyspace is not user-modifiable"),
+            ("CREATE KEYSPACE SYSTEM_traces", "2400 Keyspace system_traces already exists"),
             ("ALTER KEYSPACE system WITH durable_writes = false", "2100 system keyspace is not"),
             ("DROP KEYSPACE system_schema", "2100 system_schema keyspace is not user-modifiable"),
             ("DROP KEYSPACE k", "2300 Cannot drop non existing keyspace 'k'."),

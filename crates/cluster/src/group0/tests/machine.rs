@@ -44,6 +44,7 @@ pub(super) fn config() -> BootConfig {
         num_tokens: 1,
         initial_tokens: Vec::new(),
         withheld_features: Default::default(),
+        joins_ring: true,
     };
     let mut storage = storage::Config::new("/node", Uuid::nil());
     storage.segment_bytes = SEGMENT_BYTES;

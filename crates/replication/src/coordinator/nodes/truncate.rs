@@ -1,4 +1,5 @@
-//! Truncation on all nodes. It needs all of them: one that is away would bring the rows back.
+//! Truncation on all nodes that may have rows. It needs all of them: one that is away would bring
+//! the rows back.
 //!
 //! Invariants
 //!  - *everywhere*: a truncation that ends well has emptied the table on each node.
@@ -26,7 +27,7 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         let until = Instant::now() + patience;
         let places = self.places();
-        let others = places.others();
+        let others = places.keepers();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
         let required = others.len() as u32 + 1;
         let alive = others.iter().filter(|host| places.is_alive(**host)).count() as u32 + 1;

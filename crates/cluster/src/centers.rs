@@ -1,0 +1,124 @@
+//! The data centers of a cluster, with the racks that can hold data, and what keyspaces with
+//! tablets ask of them. Pure.
+//!
+//! Invariants
+//!  - *owners-only*: a rack counts where a node of it owns tokens; a data center counts without.
+//!  - *one-each*: a keyspace is at home in its racks where each replica is in a rack of its own,
+//!    and either all racks have one, or those that it names, or there is one replica.
+
+use crate::node::NodeInfo;
+use crate::schema::Schema;
+use catalog::{Replication, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A data center.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataCenter {
+    pub name: String,
+    /// Those with a node that owns tokens, by name.
+    pub racks: Vec<String>,
+    /// The nodes that own tokens.
+    pub owners: usize,
+}
+
+/// Those of all nodes, by name. Where nobody is in the topology yet, `me` is alone.
+pub fn data_centers(topology: &Topology, me: &NodeInfo) -> Vec<DataCenter> {
+    let mut found = BTreeMap::<&str, (BTreeSet<&str>, usize)>::new();
+    found.entry(&me.data_center).or_default();
+    let is_new = topology.member(me.host_id).is_none() && !me.tokens.is_empty();
+    let own = is_new.then_some((&me.data_center, &me.rack, true));
+    let members = topology.present();
+    let members = members.map(|it| (&it.data_center, &it.rack, !it.tokens.is_empty()));
+    for (center, rack, owns) in members.chain(own) {
+        let (racks, owners) = found.entry(center).or_default();
+        if owns {
+            racks.insert(rack);
+            *owners += 1;
+        }
+    }
+    let centers = found.into_iter().map(|(name, (racks, owners))| DataCenter {
+        name: name.to_owned(),
+        racks: racks.into_iter().map(str::to_owned).collect(),
+        owners,
+    });
+    let centers: Vec<DataCenter> = centers.collect();
+    let fit = centers.iter().all(|center| center.racks.len() <= center.owners);
+    assert!(fit, "owners-only: a rack without a node that owns tokens");
+    centers
+}
+
+/// A keyspace with tablets that is not at home in the racks of a data center.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IllRacked {
+    pub keyspace: String,
+    pub center: String,
+    pub copies: u32,
+    pub racks: usize,
+}
+
+/// In the words that people look for.
+impl fmt::Display for IllRacked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IllRacked { keyspace, center, copies, racks } = self;
+        write!(
+            f,
+            "The keyspace '{keyspace}' is required to be RF-rack-valid. That condition is violated \
+             for DC '{center}': RF={copies} vs. rack count={racks}."
+        )
+    }
+}
+
+/// The first data center of each keyspace where it is not at home.
+pub fn ill_racked(schema: &Schema, centers: &[DataCenter]) -> Vec<IllRacked> {
+    let of_keyspace = |entry: &crate::schema::KeyspaceEntry| {
+        let Replication::PerDataCenter(factors) = &*entry.replication else { return None };
+        let ill = |(center, copies): &(String, u32)| {
+            let known = centers.iter().find(|it| it.name == *center);
+            let racks = known.map_or(0, |it| it.racks.len());
+            let is_listed = factors.of(center).1.is_some();
+            let fits = matches!(*copies, 0 | 1) && *copies as usize <= racks
+                || *copies as usize == racks
+                || is_listed;
+            debug_assert!(fits || *copies != 0, "one-each: no replica is one too many");
+            let keyspace = entry.keyspace.name.clone();
+            (!fits).then(|| IllRacked { keyspace, center: center.clone(), copies: *copies, racks })
+        };
+        factors.iter().find_map(ill)
+    };
+    let once = centers.is_sorted_by(|a, b| a.name < b.name);
+    assert!(once, "owners-only: a data center is there twice");
+    let with_tablets = schema.keyspaces.values().filter(|it| it.keyspace.initial_tablets.is_some());
+    with_tablets.filter_map(|entry| of_keyspace(entry)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::node;
+    use catalog::topology::testing::{member, topology};
+    use model::Token;
+
+    #[test]
+    fn racks_are_those_of_nodes_with_tokens() {
+        let center = |name: &str, racks: &[&str], owners| DataCenter {
+            name: name.to_owned(),
+            racks: racks.iter().map(|rack| rack.to_string()).collect(),
+            owners,
+        };
+        let mut me = node(vec![Token(1)]);
+        let alone = data_centers(&Topology::default(), &me);
+        assert_eq!(alone, [center("datacenter1", &["rack1"], 1)]);
+        me.data_center = "d1".to_owned();
+        me.host_id = model::Uuid::from_u128(1);
+        let members = [
+            member(1, ("d1", "r1"), &[1]),
+            member(2, ("d1", "r1"), &[2]),
+            member(3, ("d1", "r0"), &[3]),
+            member(4, ("d1", "r9"), &[]),
+            member(5, ("d2", "r1"), &[]),
+        ];
+        let found = data_centers(&topology(&members), &me);
+        assert_eq!(found, [center("d1", &["r0", "r1"], 3), center("d2", &[], 0)]);
+    }
+}
