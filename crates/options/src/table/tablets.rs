@@ -50,7 +50,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "rf_rack_valid_keyspaces",
         "false",
         "Keyspaces with tablets name a rack for each replica; refuse more than there are",
-    ),
+    )
+    .live(),
     flag("enforce_rack_list", "false", "Refuse replicas without racks").idle(),
     number("data_file_capacity", "0", "Bytes of the disk; 0: as the system says").live().idle(),
     decimal(
