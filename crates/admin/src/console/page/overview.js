@@ -112,7 +112,8 @@ const nodeColumns = [
     row.here ? `${row.address} (this node)` : row.address },
   { name: "Data center", cell: (row) => row.data_center },
   { name: "Rack", cell: (row) => row.rack },
-  { name: "Busiest shard", cell: (row) => row.busy === null ? "" : load(row.busy, percent(row.busy)) },
+  { name: "Busiest shard", cell: (row) =>
+    row.busy === null ? "" : load(row.busy, percent(row.busy)) },
   { name: "Reads/s", num: true, cell: (row) => count(row.reads) },
   { name: "Writes/s", num: true, cell: (row) => count(row.writes) },
   { name: "Load", num: true, cell: (row) => bytes(row.load_bytes) },
