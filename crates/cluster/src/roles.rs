@@ -110,10 +110,7 @@ impl Cluster {
             let (name, has_password) = (self.access().superuser(), hash.is_some());
             let role = name.clone();
             let by_password = authenticator != Authenticator::Certificate;
-            let make = move |state: &State| match state.role(&role) {
-                None if has_superuser(state, by_password) => Ok(Vec::new()),
-                _ => make_superuser(state, &role, hash.clone()),
-            };
+            let make = move |state: &State| needed(state, &role, hash.clone(), by_password);
             if make(&self.access().state()).is_ok_and(|changes| changes.is_empty()) {
                 // Without asking: a node starts without a majority, too.
                 return Ok(());
@@ -168,6 +165,20 @@ async fn is_driver_level_made() -> Result<bool, ChangeError<String>> {
     Ok(!facts::find(&facts, DRIVER_LEVEL_MADE).is_empty())
 }
 
+/// What makes the superuser of a name: nothing where it is not there and another one can log in,
+/// since then somebody has dropped it.
+fn needed(
+    state: &State,
+    name: &str,
+    salted_hash: Option<String>,
+    by_password: bool,
+) -> Result<Vec<Change>, auth::Refused> {
+    match state.role(name) {
+        None if has_superuser(state, by_password) => Ok(Vec::new()),
+        _ => make_superuser(state, name, salted_hash),
+    }
+}
+
 /// Makes a superuser where there is no role of that name; gives one a password that has none.
 fn make_superuser(
     state: &State,
@@ -214,6 +225,26 @@ async fn default_hash() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_superuser_that_was_dropped_comes_back_only_where_no_other_can_log_in() {
+        let role = |name: &str, can_login, salted_hash: Option<&str>| {
+            let salted_hash = salted_hash.map(str::to_owned);
+            Change::Role { name: name.to_owned(), can_login, is_superuser: true, salted_hash }
+        };
+        let comes = |other: Option<Change>, by_password| {
+            let mut state = State::default();
+            other.into_iter().for_each(|other| state.apply(other));
+            let hash = Some("x".to_owned());
+            !needed(&state, "root", hash, by_password).expect("changes").is_empty()
+        };
+        assert!(comes(None, true));
+        assert!(!comes(Some(role("other", true, Some("y"))), true));
+        assert!(comes(Some(role("other", false, Some("y"))), true));
+        // Without a password it logs in by a certificate, if at all.
+        assert!(comes(Some(role("other", true, None)), true));
+        assert!(!comes(Some(role("other", true, None)), false));
+    }
 
     #[test]
     fn the_superuser_is_made_once() {

@@ -299,27 +299,6 @@ fn what_superusers_write_into_the_tables_holds() {
     });
 }
 
-/// A superuser of the options that was dropped on purpose stays away as long as another can log in.
-#[test]
-fn the_superuser_of_the_options_comes_back_only_when_there_is_no_other() {
-    CqlEnv::run(7, 2, |env| async move {
-        secure().await;
-        let roles = async |env: &CqlEnv| {
-            execute(env, &session_of(Some("other")), "SELECT role FROM system.roles").await
-        };
-        prepare(&env, &["CREATE ROLE other WITH SUPERUSER = true"]).await;
-        execute(&env, &session_of(Some("other")), "DROP ROLE root").await.expect("dropped");
-        // The other one cannot log in.
-        secure().await;
-        assert!(roles(&env).await.expect("roles").contains("root"));
-        let may = "ALTER ROLE other WITH LOGIN = true AND PASSWORD = 'p'";
-        prepare(&env, &[may]).await;
-        execute(&env, &session_of(Some("other")), "DROP ROLE root").await.expect("dropped");
-        secure().await;
-        assert!(!roles(&env).await.expect("roles").contains("root"));
-    });
-}
-
 #[test]
 fn passwords_are_looked_at() {
     CqlEnv::run(6, 1, |env| async move {
