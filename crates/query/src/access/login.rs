@@ -8,13 +8,18 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::session::Session;
 pub use auth::certificate::Names;
+use auth::password::PASSWORD_BYTES_MAX;
 use cluster::Authenticator;
 
 /// The hash that a role without a password is compared with: of no password.
 const NOBODY: &str = "$6$................$";
 
-/// The hash of a new password.
+/// The hash of a new password, which is no longer than one that can be logged in with.
 pub(super) async fn hash(processor: &Processor, password: &str) -> Result<String, CqlError> {
+    if PASSWORD_BYTES_MAX < password.len() {
+        let text = format!("A password has {PASSWORD_BYTES_MAX} bytes at most");
+        return Err(CqlError::Invalid(text));
+    }
     let (password, salt) = (password.to_owned(), cluster::access::salt());
     processor.hashing().run(move || auth::password::hash(&password, salt)).await
 }

@@ -309,6 +309,10 @@ fn passwords_are_looked_at() {
             "CREATE ROLE bare WITH LOGIN = true",
         ];
         prepare(&env, &made).await;
+        let long = format!("CREATE ROLE long WITH PASSWORD = '{}'", "p".repeat(4097));
+        let refused = execute(&env, &session_of(Some("root")), &long).await;
+        let text = refused.map_err(|error| error.message());
+        assert_eq!(text, Err("A password has 4096 bytes at most".to_owned()));
         let wrong = "Username and/or password are incorrect";
         for (name, password, expected) in [
             ("in_it", "p", None),
