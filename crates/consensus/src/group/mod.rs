@@ -365,10 +365,10 @@ impl Group {
     /// done: log and machine are then as they are durably, and nobody touches them any more.
     pub async fn halt(&self, why: Failed) {
         self.shared.stopped(why);
-        // The loop and the applier end by themselves; so that nothing is cut off in its midst.
-        let ended = || self.shared.loops.get() == 0;
-        while !ended() {
-            sleep(self.shared.options.tick / 10).await;
+        // The loop and the applier end by themselves, so that nothing is cut off in its midst: as
+        // soon as the write that they wait for has ended.
+        while 0 < self.shared.loops.get() {
+            self.shared.loop_ended.notified().await;
         }
         self.scope.cancel().await;
         debug_assert!(self.shared.is_stopped(), "own-outcome: a part that has ended goes on");
@@ -402,12 +402,29 @@ enum Loop {
 
 impl Loop {
     async fn run(self, shared: Rc<Shared>) {
-        shared.loops.set(shared.loops.get() + 1);
+        let _running = Running::begin(shared.clone());
         match self {
-            Loop::Steps => run::run(shared.clone()).await,
-            Loop::Applier => apply::run(shared.clone()).await,
+            Loop::Steps => run::run(shared).await,
+            Loop::Applier => apply::run(shared).await,
         }
-        shared.loops.set(shared.loops.get() - 1);
+    }
+}
+
+/// Counts a task that touches log and machine, until it ends or is cancelled.
+struct Running(Rc<Shared>);
+
+impl Running {
+    fn begin(shared: Rc<Shared>) -> Running {
+        shared.loops.set(shared.loops.get() + 1);
+        Running(shared)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let left = self.0.loops.get().checked_sub(1).expect("own-outcome: more end than began");
+        self.0.loops.set(left);
+        self.0.loop_ended.notify_all();
     }
 }
 

@@ -168,6 +168,8 @@ pub(super) struct Shared {
     pub(super) scope: Weak<Scope>,
     /// How many tasks that touch log and machine have begun and not ended.
     pub(super) loops: Cell<u32>,
+    /// One of them has ended.
+    pub(super) loop_ended: Notify,
     pub(super) counters: Counters,
 }
 
@@ -204,6 +206,7 @@ impl Shared {
             stopped: RefCell::default(),
             scope,
             loops: Cell::new(0),
+            loop_ended: Notify::new(),
             counters: Counters::default(),
         }
     }
