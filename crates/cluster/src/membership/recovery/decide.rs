@@ -155,6 +155,9 @@ impl Standing {
         if !plan.survivors.contains(&me) {
             return Err("it is not named as one that is left".to_owned());
         }
+        if NUMBER_MAX < plan.number {
+            return Err(format!("no generation has a number above {NUMBER_MAX}"));
+        }
         if plan.number <= self.generation.number {
             return Err(format!("it is in generation {} already", self.generation.number));
         }

@@ -24,6 +24,8 @@ const ROUNDS_MAX: usize = 4;
 const TRIES: usize = 3;
 /// How long the new generation may take until it works.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
+/// Between two looks whether it does: an operator waits, and nobody else.
+const SETTLE_LOOK: Duration = Duration::from_millis(50);
 
 /// Looks what a recovery would do that leaves out these nodes, and does it if it is to. From any
 /// shard. The error says why there is not even a report.
@@ -192,7 +194,7 @@ impl Membership {
                      have to take it over before it works"
                 ));
             }
-            sleep(Duration::from_millis(50)).await;
+            sleep(SETTLE_LOOK).await;
         }
     }
 }

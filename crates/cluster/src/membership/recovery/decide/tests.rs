@@ -410,3 +410,27 @@ fn a_candidate_with_less_is_caught() {
 fn a_candidate_that_waits_for_nobody_is_caught() {
     catches(Planted::TakesFew);
 }
+
+/// Somebody who says that it is in the last generation there can be, or has promised it, makes
+/// nobody promise a number that could not be kept.
+#[test]
+fn no_number_above_the_highest_is_promised() {
+    let world = World::new(1, None);
+    let standing = world.standing(0);
+    let all: BTreeSet<Uuid> = (0..world.nodes.len()).map(id).collect();
+    let lost: BTreeSet<Uuid> = all.iter().skip(1).copied().collect();
+    let mut last = standing.clone();
+    last.promised = Some(Promise { number: NUMBER_MAX, candidate: id(0) });
+    let plan = |number| Plan {
+        number,
+        candidate: id(0),
+        position: standing.position,
+        lost: lost.clone(),
+        survivors: [id(0)].into(),
+        resumes: false,
+    };
+    assert!(standing.judge(id(0), &plan(NUMBER_MAX)).is_ok());
+    let next = next_number([&last].into_iter());
+    let refused = last.judge(id(0), &plan(next)).expect_err("too high");
+    assert!(refused.contains("no generation has a number above"), "{refused}");
+}
