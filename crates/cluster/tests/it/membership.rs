@@ -233,17 +233,20 @@ async fn live(
 const FOUND: [u64; 2] = [97, 411];
 
 /// The seeds of the schedules: one that is named, or so many, and those of old.
-fn seeds() -> Vec<u64> {
+pub(crate) fn seeds(rounds: u64, of_old: &[u64]) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NEREID_SIM_SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("NEREID_SIM_ROUNDS").unwrap_or(3)).chain(FOUND).collect(),
+        None => {
+            let rounds = number("NEREID_SIM_ROUNDS").unwrap_or(rounds);
+            (0..rounds).chain(of_old.iter().copied()).collect()
+        }
     }
 }
 
 #[test]
 fn nodes_that_start_as_they_like_are_one_cluster() {
-    for seed in seeds() {
+    for seed in seeds(3, &FOUND) {
         let mut draw = stdx::prng::Prng::from_seed(seed);
         let count = draw.between(1, 5) as usize;
         let shards: Vec<u16> = (0..count).map(|_| draw.between(1, 3) as u16).collect();

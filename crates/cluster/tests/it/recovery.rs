@@ -2,7 +2,7 @@
 //! next generation of their group, while they crash and do not reach each other and the command
 //! runs twice at once; and lost nodes that come back are not heard.
 
-use crate::membership::{Nodes, SECOND, Started, make};
+use crate::membership::{Nodes, SECOND, Started, make, seeds};
 use cluster::Cluster;
 use cluster::membership::recovery::recover;
 use cluster::membership::recovery::report::Report;
@@ -140,19 +140,10 @@ impl Lost {
 /// Schedules that found something: a leader that no longer followed the topology.
 const FOUND: [u64; 1] = [23];
 
-/// The seeds of the schedules: one that is named, or so many, and those of old.
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("NEREID_SIM_SEED") {
-        Some(seed) => vec![seed],
-        None => (0..number("NEREID_SIM_ROUNDS").unwrap_or(4)).chain(FOUND).collect(),
-    }
-}
-
 /// The state of those that are left is kept, whatever happens meanwhile, and one group works.
 #[test]
 fn those_that_are_left_agree_on_one_group_whatever_happens() {
-    for seed in seeds() {
+    for seed in seeds(4, &FOUND) {
         let mut draw = Prng::from_seed(seed);
         let count = [3, 5, 6][draw.below(3) as usize];
         let mut world = Lost::new(seed, &mut draw, count);
