@@ -89,6 +89,14 @@ struct NodeShards {
     count: u16,
     shared: Option<Arc<Node>>,
     shards: Vec<Rc<Shard>>,
+    is_paused: bool,
+}
+
+impl NodeShards {
+    /// Those that run: none while the node is paused.
+    fn awake(&self) -> &[Rc<Shard>] {
+        if self.is_paused { &[] } else { &self.shards }
+    }
 }
 
 impl fmt::Debug for World {
@@ -109,11 +117,12 @@ impl World {
     }
 
     /// Adds a node with an empty disk; it does nothing until started.
-    pub fn add_node(&mut self, shards: u16) -> NodeId {
-        assert!(0 < shards, "a node without shards");
+    pub fn add_node(&mut self, count: u16) -> NodeId {
+        assert!(0 < count, "a node without shards");
         let index = self.state.borrow_mut().add_node();
         assert_eq!(index, self.nodes.len(), "one-life: a node has one number");
-        self.nodes.push(NodeShards { count: shards, shared: None, shards: Vec::new() });
+        let shards = Vec::new();
+        self.nodes.push(NodeShards { count, shared: None, shards, is_paused: false });
         NodeId(index)
     }
 
@@ -208,6 +217,14 @@ impl World {
             self.state.borrow_mut().end_life(node.0);
         }
         self.nodes[node.0].shared = None;
+        self.nodes[node.0].is_paused = false;
+    }
+
+    /// Stops the process of a node where it is, as SIGSTOP does, or lets it go on: none of its
+    /// tasks runs and none of its timers fires meanwhile, though its clocks go on and what it has
+    /// asked of its disk and its sockets is done.
+    pub fn set_paused(&mut self, node: NodeId, paused: bool) {
+        self.nodes[node.0].is_paused = paused;
     }
 
     /// [`World::crash`], then [`World::start`].
@@ -355,12 +372,12 @@ impl World {
         self.run_due();
         self.stop_ended();
         let ready = |shard: &Rc<Shard>| shard.tasks.borrow().ready();
-        let total: usize = self.nodes.iter().flat_map(|node| &node.shards).map(ready).sum();
+        let total: usize = self.nodes.iter().flat_map(NodeShards::awake).map(ready).sum();
         if 0 < total {
             self.run_one(total);
             return true;
         }
-        let timers = self.nodes.iter().flat_map(|node| &node.shards);
+        let timers = self.nodes.iter().flat_map(NodeShards::awake);
         let timers = timers.filter_map(|shard| shard.wheel.borrow().next_ns()).min();
         let next = timers.into_iter().chain(self.state.borrow().next_ns()).min();
         let now = self.now_ns();
@@ -381,7 +398,7 @@ impl World {
         let mut nth = self.state.borrow_mut().prng.below(total as u64) as usize;
         debug_assert!(nth < total, "one-seed: {nth} of {total} tasks");
         for (index, node) in self.nodes.iter().enumerate() {
-            for shard in &node.shards {
+            for shard in node.awake() {
                 let ready = shard.tasks.borrow().ready();
                 if ready <= nth {
                     nth -= ready;
@@ -410,7 +427,7 @@ impl World {
 
     /// Hands what shards sent each other to their queues.
     fn deliver_messages(&mut self) {
-        for shard in self.nodes.iter().flat_map(|node| &node.shards) {
+        for shard in self.nodes.iter().flat_map(NodeShards::awake) {
             if shard.has_messages() || shard.remote.has_foreign() || shard.holds_messages() {
                 enter(Some(shard.clone()));
                 shard.drain_mesh();
@@ -422,7 +439,7 @@ impl World {
     /// Fires the timers and events that are due.
     fn run_due(&mut self) {
         let now = self.now_ns();
-        for shard in self.nodes.iter().flat_map(|node| &node.shards) {
+        for shard in self.nodes.iter().flat_map(NodeShards::awake) {
             if shard.wheel.borrow().next_ns().is_some_and(|next| next <= now) {
                 enter(Some(shard.clone()));
                 shard.fire_timers();

@@ -226,6 +226,48 @@ fn an_orderly_end_keeps_the_page_cache() {
 }
 
 #[test]
+fn a_paused_node_does_nothing_until_it_goes_on() {
+    let mut world = World::new(Options::new(6));
+    let (node, other) = (world.add_node(2), world.add_node(1));
+    let ticks = Rc::new(Cell::new([0u64; 2]));
+    let count = |at: usize| {
+        let ticks = ticks.clone();
+        move |_| {
+            let ticks = ticks.clone();
+            async move {
+                loop {
+                    runtime::on_all_shards(|| async {}).await;
+                    let mut all = ticks.get();
+                    all[at] += 1;
+                    ticks.set(all);
+                    runtime::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+    };
+    world.start(node, count(0));
+    world.start(other, count(1));
+    let second = Duration::from_secs(1);
+    world.run_for(second);
+    let before = ticks.get();
+    assert!(before.iter().all(|ticks| 50 < *ticks), "{before:?}");
+    world.set_paused(node, true);
+    world.run_for(second);
+    let paused = ticks.get();
+    assert_eq!(paused[0], before[0]);
+    assert!(before[1] + 50 < paused[1], "{before:?} {paused:?}");
+    world.set_paused(node, false);
+    world.run_for(second);
+    assert!(paused[0] + 100 < ticks.get()[0], "{paused:?} {:?}", ticks.get());
+    // A crash ends a pause.
+    world.set_paused(node, true);
+    world.restart(node, count(0));
+    let before = ticks.get();
+    world.run_for(second);
+    assert!(before[0] + 100 < ticks.get()[0], "{before:?} {:?}", ticks.get());
+}
+
+#[test]
 fn virtual_days_pass_quickly() {
     let days = runtime::sim::test(5, || async {
         let start = runtime::time::Instant::now();
