@@ -7,6 +7,8 @@
 //! Invariants
 //!  - *led-once*: an increment is given to one leader, once; what became of it where the leader
 //!    does not answer nobody knows, and it is not given to another one.
+//!  - *refused-before*: an answer that says that nothing was done comes from before the leader
+//!    makes the state. From then on it goes to all who can be told, and the others have a hint.
 
 use super::peers::{Told, call, left};
 use super::write::{Spread, unavailable};
@@ -15,7 +17,7 @@ use crate::coordinator::lead_counter;
 use crate::error::{ReadError, WriteError, write_failed};
 use crate::options::{WriteKind, WriteOptions};
 use crate::placement::Replica;
-use crate::plan::nodes::{Unavailable, plan_write};
+use crate::plan::nodes::{Candidate, Unavailable, plan_write};
 use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
 use messaging::Payload;
@@ -40,9 +42,7 @@ impl Coordinator {
             return Err(WriteError::Overloaded("the table was moved".to_owned()));
         };
         let candidates = self.candidates(&replicas);
-        let factors = self.factors(&table.replication, &replicas, options.consistency);
-        plan_write(options.consistency, &factors, &candidates)
-            .map_err(|missing| unavailable(options, missing))?;
+        self.check_alive(table, &replicas, &candidates, options)?;
         let alive = replicas.iter().zip(&candidates).find(|(_, one)| one.is_alive);
         let Some((leader, _)) = alive else {
             return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
@@ -58,6 +58,20 @@ impl Coordinator {
         }
     }
 
+    /// Refuses an increment of which too few replicas are alive.
+    fn check_alive(
+        &self,
+        table: &TableEntry,
+        replicas: &[Replica],
+        candidates: &[Candidate],
+        options: &WriteOptions,
+    ) -> Result<(), WriteError> {
+        assert!(candidates.len() == replicas.len(), "refused-before: {candidates:?}");
+        let factors = self.factors(&table.replication, replicas, options.consistency);
+        let planned = plan_write(options.consistency, &factors, candidates);
+        planned.map(drop).map_err(|missing| unavailable(options, missing))
+    }
+
     /// Leads an increment that another node coordinates, which thinks that this one is a replica.
     pub(crate) async fn lead_here(
         &self,
@@ -70,6 +84,9 @@ impl Coordinator {
         let Some(replicas) = replicas.filter(|all| all.iter().any(|one| one.is_here)) else {
             return Err(Refusal::new(RefusalKind::Failed, "the leader is no replica any more"));
         };
+        // *refused-before*: it may know more than the coordinator.
+        let candidates = self.candidates(&replicas);
+        self.check_alive(table, &replicas, &candidates, options).map_err(refusal_of)?;
         let led = self.lead_increment(table, token, replicas, mutation, options).await;
         led.map_err(refusal_of)
     }

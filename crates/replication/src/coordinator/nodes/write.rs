@@ -277,11 +277,16 @@ impl Coordinator {
         };
         let tally = plan_write(level, &factors, &candidates);
         let began = wall_micros();
-        let tally = match tally {
-            Ok(tally) => tally,
+        let (tally, missing) = match tally {
+            Ok(tally) => (tally, None),
             Err(Unavailable { alive: 0, .. }) if level == Consistency::Any => {
                 let hinted = self.hint_all(&replicas, began, &told, options).await;
                 return hinted.map(|()| Watch(None));
+            }
+            Err(missing) if is_here_done => {
+                // *refused-before*: it is too late to refuse it.
+                let here = plan_write(Consistency::One, &factors, &candidates);
+                (here.map_err(|missing| unavailable(options, missing))?, Some(missing))
             }
             Err(missing) => return Err(unavailable(options, missing)),
         };
@@ -301,7 +306,13 @@ impl Coordinator {
         });
         self.tell_all(&pending, is_here_done);
         self.wait_for(&pending, options).await?;
-        Ok(Watch(Some(pending)))
+        match missing {
+            Some(Unavailable { required, alive }) => {
+                let WriteOptions { consistency, kind, .. } = *options;
+                Err(WriteError::Timeout { consistency, received: alive, required, kind })
+            }
+            None => Ok(Watch(Some(pending))),
+        }
     }
 
     /// Tells all replicas that are alive: this node last, since that may take the longest here.

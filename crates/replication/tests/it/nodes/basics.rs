@@ -5,6 +5,10 @@ use mutation::page::{ColumnForm, ReadCommand};
 use mutation::{Cell, RowBuilder};
 use replication::coordinator::nodes::Planted;
 use replication::{BatchEntry, BatchKind, Consistency, ReadError, WriteError, WriteKind};
+use runtime::task::join;
+use runtime::time::sleep;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use testkit::config::entry;
 use testkit::rows;
 
@@ -310,6 +314,41 @@ fn a_scan_reads_the_whole_ring_in_order() {
             }
         });
     }
+}
+
+#[test]
+fn an_increment_that_is_refused_is_not_counted() {
+    let mut nodes = Nodes::new(12, &[1, 2, 1]);
+    let (mut done, mut unknown, mut refused) = (0, 0, 0);
+    for round in 0..150u64 {
+        let known = nodes.known.clone();
+        let led = nodes.run((round % 3) as usize, async move {
+            let (table, options) = (entry("ks", "c"), write_options(QUORUM));
+            let add = rows::add(&table, 1, 1);
+            let coordinator = coordinator();
+            let set_alive = |alive| known.alive.iter().for_each(|it| it.store(alive, Relaxed));
+            // The others are seen to be dead: before, or while it is led.
+            set_alive(!round.is_multiple_of(5));
+            let led = coordinator.increment(&table, rows::token(1), add, &options);
+            let dying = async {
+                sleep(Duration::from_micros(runtime::random_u64() % 4_000)).await;
+                set_alive(false);
+            };
+            let (led, ()) = join(led, dying).await;
+            set_alive(true);
+            led
+        });
+        match led {
+            Ok(()) => done += 1,
+            Err(WriteError::Unavailable { .. }) => refused += 1,
+            Err(_) => unknown += 1,
+        }
+    }
+    assert!(0 < refused && 0 < unknown, "{done} done, {refused} refused, {unknown} unknown");
+    nodes.world.run_for(10 * SECOND);
+    let counted = nodes.run(1, async { count(1, ALL).await }).expect("a counter").unwrap_or(0);
+    let possible = done..=done + unknown;
+    assert!(possible.contains(&counted), "{counted} of {possible:?}, {refused} were refused");
 }
 
 #[test]
