@@ -3,6 +3,7 @@
 //!
 //! An operation without an answer may have happened at any time after it began, or never.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -62,6 +63,65 @@ impl Operation {
     }
 }
 
+/// What clients have asked of registers, as it happens: whatever happens in a world happens one
+/// after the other, so a moment is a number.
+#[derive(Debug)]
+pub struct Histories {
+    clock: Cell<u64>,
+    ended: Cell<u64>,
+    registers: RefCell<Vec<Vec<Operation>>>,
+}
+
+impl Histories {
+    /// Of so many registers, each of which begins with 0.
+    pub fn new(registers: usize) -> Histories {
+        let registers = RefCell::new(vec![Vec::new(); registers]);
+        Histories { clock: Cell::new(0), ended: Cell::new(0), registers }
+    }
+
+    fn moment(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// Notes an operation that begins, to be ended by what this returns.
+    pub fn begin(&self, register: usize, kind: Kind) -> usize {
+        let began = self.moment();
+        let history = &mut self.registers.borrow_mut()[register];
+        history.push(Operation { kind, began, ended: None });
+        history.len() - 1
+    }
+
+    /// It was answered; `kind` says how.
+    pub fn end(&self, register: usize, at: usize, kind: Kind) {
+        let ended = Some(self.moment());
+        let operation = &mut self.registers.borrow_mut()[register][at];
+        *operation = Operation { kind, ended, ..*operation };
+        self.ended.set(self.ended.get() + 1);
+    }
+
+    /// It did nothing, for sure: as a read without an answer.
+    pub fn forget(&self, register: usize, at: usize) {
+        self.registers.borrow_mut()[register][at].kind = Kind::Read(0);
+    }
+
+    /// How many were answered.
+    pub fn ended(&self) -> u64 {
+        self.ended.get()
+    }
+
+    /// The histories that are not linearizable, as text.
+    pub fn violations(&self) -> Vec<String> {
+        let registers = self.registers.borrow();
+        let wrong = registers.iter().filter(|history| !is_linearizable(history));
+        let shown = |history: &Vec<Operation>| {
+            let all: Vec<String> = history.iter().map(Operation::to_string).collect();
+            format!("not linearizable: {}", all.join(" "))
+        };
+        wrong.map(shown).collect()
+    }
+}
+
 /// Whether some order of the operations, each between its begin and its end, explains all answers
 /// of a register that begins with 0.
 pub fn is_linearizable(operations: &[Operation]) -> bool {
@@ -117,6 +177,22 @@ mod tests {
             Operation { kind, began: began.parse().unwrap(), ended: ended.parse().ok() }
         };
         is_linearizable(&history.split_whitespace().map(parse).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_clients_ask_is_noted() {
+        let change = |took_effect| Kind::Change { from: 0, to: 1, took_effect };
+        let histories = Histories::new(2);
+        let changing = histories.begin(0, change(None));
+        let reading = histories.begin(0, Kind::Read(0));
+        histories.end(0, reading, Kind::Read(1));
+        histories.end(0, changing, change(Some(true)));
+        let nothing = histories.begin(1, change(None));
+        histories.forget(1, nothing);
+        assert_eq!((histories.ended(), histories.violations()), (2, Vec::new()));
+        let reading = histories.begin(1, Kind::Read(0));
+        histories.end(1, reading, Kind::Read(1));
+        assert_eq!(histories.violations(), ["not linearizable: 5-:r0 6-7:r1"]);
     }
 
     #[test]

@@ -20,48 +20,28 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stdx::Prng;
-use testkit::linear::{Kind, Operation, is_linearizable};
+use testkit::linear::{Histories, Kind};
 
 const SERIAL: Consistency = Consistency::Serial;
 const KEYS: usize = 2;
 
-#[derive(Default)]
 struct Model {
     next: Cell<i32>,
-    clock: Cell<u64>,
     quiet: Cell<bool>,
-    ended: Cell<u64>,
     unknown: Cell<u64>,
-    histories: RefCell<[Vec<Operation>; KEYS]>,
+    histories: Histories,
     violations: RefCell<Vec<String>>,
 }
 
-impl Model {
-    /// The next moment: whatever happens in a world happens one after the other.
-    fn moment(&self) -> u64 {
-        self.clock.set(self.clock.get() + 1);
-        self.clock.get()
-    }
-
-    /// Notes an operation that has begun; it has not ended.
-    fn begin(&self, key: usize, kind: Kind) -> usize {
-        let began = self.moment();
-        let mut histories = self.histories.borrow_mut();
-        histories[key].push(Operation { kind, began, ended: None });
-        histories[key].len() - 1
-    }
-
-    fn end(&self, key: usize, at: usize, kind: Kind) {
-        let ended = Some(self.moment());
-        let operation = &mut self.histories.borrow_mut()[key][at];
-        *operation = Operation { kind, ended, ..*operation };
-        self.ended.set(self.ended.get() + 1);
-    }
-
-    /// It did nothing.
-    fn forget(&self, key: usize, at: usize) {
-        let operation = &mut self.histories.borrow_mut()[key][at];
-        *operation = Operation { kind: Kind::Read(0), ended: None, ..*operation };
+impl Default for Model {
+    fn default() -> Model {
+        Model {
+            next: Cell::new(0),
+            quiet: Cell::new(false),
+            unknown: Cell::new(0),
+            histories: Histories::new(KEYS),
+            violations: RefCell::default(),
+        }
     }
 }
 
@@ -82,21 +62,21 @@ async fn change(model: &Model, key: usize, seen: &mut Option<i32>, commit: Consi
     model.next.set(to);
     let (from, to_value) = (value(*seen), to as u64);
     let kind = |took_effect| Kind::Change { from, to: to_value, took_effect };
-    let at = model.begin(key, kind(None));
+    let at = model.histories.begin(key, kind(None));
     match change_if(key as i32, *seen, to, (SERIAL, commit)).await {
         Ok(Changed::Applied) => {
-            model.end(key, at, kind(Some(true)));
+            model.histories.end(key, at, kind(Some(true)));
             *seen = Some(to);
         }
         Ok(Changed::Found(found)) => {
             assert_ne!(found, *seen, "a condition that holds");
-            model.end(key, at, Kind::Read(value(found)));
+            model.histories.end(key, at, Kind::Read(value(found)));
             *seen = found;
         }
         Err(WriteError::Timeout { .. } | WriteError::Failure { .. }) => {
             model.unknown.set(model.unknown.get() + 1);
         }
-        Err(_) => model.forget(key, at),
+        Err(_) => model.histories.forget(key, at),
     }
 }
 
@@ -106,9 +86,9 @@ async fn client(model: Rc<Model>) {
         let key = below(KEYS as u64) as usize;
         match below(3) {
             0 => {
-                let at = model.begin(key, Kind::Read(0));
+                let at = model.histories.begin(key, Kind::Read(0));
                 if let Ok(found) = get(key as i32, SERIAL).await {
-                    model.end(key, at, Kind::Read(value(found)));
+                    model.histories.end(key, at, Kind::Read(value(found)));
                     seen[key] = found;
                 }
             }
@@ -206,9 +186,9 @@ impl Schedule {
             let model = self.model.clone();
             self.nodes.run(node, async move {
                 for key in 0..KEYS {
-                    let at = model.begin(key, Kind::Read(0));
+                    let at = model.histories.begin(key, Kind::Read(0));
                     match get(key as i32, SERIAL).await {
-                        Ok(found) => model.end(key, at, Kind::Read(value(found))),
+                        Ok(found) => model.histories.end(key, at, Kind::Read(value(found))),
                         Err(error) => {
                             model.violations.borrow_mut().push(format!("heals: {error}"));
                         }
@@ -217,14 +197,9 @@ impl Schedule {
             });
         }
         let mut violations = self.model.violations.take();
-        for history in self.model.histories.borrow().iter() {
-            if !is_linearizable(history) {
-                let history: Vec<String> = history.iter().map(Operation::to_string).collect();
-                violations.push(format!("not linearizable: {}", history.join(" ")));
-            }
-        }
+        violations.extend(self.model.histories.violations());
         if violations.is_empty() {
-            let ended = self.model.ended.get();
+            let ended = self.model.histories.ended();
             assert!(20 < ended, "{ended} operations ended, {} unknown", self.model.unknown.get());
         }
         violations
