@@ -31,6 +31,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -604,6 +605,20 @@ impl Disk<'_> {
     /// Makes every request take `factor` times as long.
     pub fn set_slowness(&mut self, factor: u32) {
         self.with(|disk| disk.slowness = factor.max(1));
+    }
+}
+
+/// The seeds of a test that runs schedules: `rounds` of them from 0 on, or what the environment
+/// says. `NEREID_SIM_SEED` replays one; `NEREID_SIM_ROUNDS` is how many, `NEREID_SIM_FIRST` the
+/// first of them, so that several processes divide many.
+pub fn seeds(rounds: u64) -> Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("NEREID_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => {
+            let first = number("NEREID_SIM_FIRST").unwrap_or(0);
+            first..first + number("NEREID_SIM_ROUNDS").unwrap_or(rounds)
+        }
     }
 }
 

@@ -235,8 +235,7 @@ async fn live(
 
 #[test]
 fn three_nodes_agree_on_one_schema() {
-    let rounds = std::env::var("NEREID_SIM_ROUNDS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..rounds.unwrap_or(1) {
+    for seed in runtime::sim::seeds(1) {
         let mut nodes = Nodes::new(seed);
         (0..3).for_each(|index| nodes.start(index));
         let slots: Vec<Slot> = nodes.nodes.iter().map(|node| node.slot.clone()).collect();

@@ -234,14 +234,9 @@ const FOUND: [u64; 2] = [97, 411];
 
 /// The seeds of the schedules: one that is named, or so many, and those of old.
 pub(crate) fn seeds(rounds: u64, of_old: &[u64]) -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("NEREID_SIM_SEED") {
-        Some(seed) => vec![seed],
-        None => {
-            let rounds = number("NEREID_SIM_ROUNDS").unwrap_or(rounds);
-            (0..rounds).chain(of_old.iter().copied()).collect()
-        }
-    }
+    let seeds = runtime::sim::seeds(rounds);
+    let of_old = if seeds.end - seeds.start == 1 { &[] } else { of_old };
+    seeds.chain(of_old.iter().copied()).collect()
 }
 
 #[test]

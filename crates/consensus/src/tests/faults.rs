@@ -184,18 +184,10 @@ impl Schedule {
     }
 }
 
-fn seeds(default: u64) -> std::ops::Range<u64> {
-    let of = |name| std::env::var(name).ok()?.parse::<u64>().ok();
-    match of("NEREID_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..of("NEREID_SIM_ROUNDS").unwrap_or(default),
-    }
-}
-
 #[test]
 fn nothing_is_lost_repeated_or_seen_out_of_order() {
     let (mut commands, mut operations, mut snapshots, mut elections) = (0, 0, 0, 0);
-    let seeds = seeds(20);
+    let seeds = runtime::sim::seeds(20);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let seen = simulate(seed, None);

@@ -99,16 +99,10 @@ fn heal(net: &mut Net) {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
 #[test]
 fn whatever_happens_between_nodes_messages_keep_their_promises() {
-    let seeds = match number("NEREID_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("NEREID_SIM_ROUNDS").unwrap_or(12),
-    };
+    let seeds = runtime::sim::seeds(12);
+    let are_few = seeds.end - seeds.start < 12;
     stdx::check::record_probes();
     let (mut answered, mut never_sent, mut unknown, mut streams, mut dropped) = (0, 0, 0, 0, 0);
     for seed in seeds {
@@ -125,8 +119,8 @@ fn whatever_happens_between_nodes_messages_keep_their_promises() {
         "{answered} answered, {never_sent} never sent, {unknown} unknown, {streams} streams, \
          {dropped} handlers dropped"
     );
-    if number("NEREID_SIM_SEED").is_some() {
-        // One run has not seen everything.
+    if are_few {
+        // Few runs have not seen everything.
         return;
     }
     let waited = stdx::check::take_probes();

@@ -2,8 +2,8 @@
 //! start ends, and when there is room again (a table is truncated or dropped, the disk grows,
 //! somebody else's file goes) writes are accepted without another start.
 //!
-//! `NEREID_FULL_DISK_ROUNDS` sets the number of fillings; a failure prints its seed, and
-//! `NEREID_FULL_DISK_SEED` runs that one alone.
+//! `NEREID_SIM_ROUNDS` sets the number of fillings; a failure prints its seed, and
+//! `NEREID_SIM_SEED` runs that one alone.
 
 use super::*;
 use crate::WriteError;
@@ -443,16 +443,9 @@ fn simulate(seed: u64) -> (u64, u64, u64) {
     (model.acks, model.refused, model.deleted_when_full)
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
 #[test]
 fn a_node_that_died_on_a_full_disk_serves_again_and_recovers() {
-    let seeds = match number("NEREID_FULL_DISK_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("NEREID_FULL_DISK_ROUNDS").unwrap_or(4),
-    };
+    let seeds = runtime::sim::seeds(4);
     let count = seeds.end - seeds.start;
     let (mut acks, mut refused, mut deleted) = (0, 0, 0);
     for seed in seeds {

@@ -441,11 +441,7 @@ fn simulate(seed: u64, planted: Option<Planted>) -> (Vec<String>, u64) {
 
 #[test]
 fn nothing_comes_back_and_nothing_goes() {
-    let of = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
-    let seeds = match of("NEREID_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..of("NEREID_SIM_ROUNDS").unwrap_or(60),
-    };
+    let seeds = runtime::sim::seeds(60);
     let (mut merges, count) = (0, seeds.end - seeds.start);
     for seed in seeds {
         let (violations, merged) = simulate(seed, None);

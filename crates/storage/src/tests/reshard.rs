@@ -368,11 +368,7 @@ fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
 
 #[test]
 fn other_shard_counts_have_the_same_content() {
-    let of = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
-    let seeds = match of("NEREID_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..of("NEREID_SIM_ROUNDS").unwrap_or(40),
-    };
+    let seeds = runtime::sim::seeds(40);
     let (mut compared, mut shared, count) = (0, 0, seeds.end - seeds.start);
     for seed in seeds {
         let seen = simulate(seed, None);

@@ -145,12 +145,6 @@ const FAULTS: &[Fault] = &[
     Fault::DiskErrors(100),
 ];
 
-/// How many histories a test has: `NEREID_SIM_ROUNDS`.
-fn histories(default: u64) -> u64 {
-    let given = std::env::var("NEREID_SIM_ROUNDS").ok();
-    given.and_then(|given| given.parse().ok()).unwrap_or(default)
-}
-
 fn rounds(seed: u64, planted: Option<Planted>) -> Result<Rc<Changes>, String> {
     let rounds = Rounds { faults: FAULTS, count: 8, ..Rounds::new(seed, 1 + (seed % 2) as u16) };
     rounds.run(Changes::new(planted))
@@ -159,7 +153,7 @@ fn rounds(seed: u64, planted: Option<Planted>) -> Result<Rc<Changes>, String> {
 #[test]
 fn a_crash_leaves_all_of_a_change_or_nothing() {
     let (mut taken, mut left) = (0, 0);
-    for seed in 0..histories(20) {
+    for seed in runtime::sim::seeds(20) {
         let done = rounds(seed, None).unwrap_or_else(|violation| panic!("{violation}"));
         let changes = done.known.borrow().changes();
         assert!(10 < changes, "seed {seed}: {changes} changes");
@@ -188,7 +182,7 @@ fn a_change_in_two_entries_is_found_out() {
 /// Loads, restarts and clocks of any kind.
 #[test]
 fn it_is_what_a_naive_log_is() {
-    for seed in 0..histories(12) {
+    for seed in runtime::sim::seeds(12) {
         let mut node = SimNode::new(seed, 1);
         let mut random = Prng::from_seed(seed);
         let naive = Rc::new(RefCell::new(Loaded::default()));

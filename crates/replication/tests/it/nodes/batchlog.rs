@@ -528,7 +528,7 @@ impl Schedule {
 
 #[test]
 fn whoever_dies_for_ever_batches_are_whole() {
-    for seed in rounds(4) {
+    for seed in runtime::sim::seeds(4) {
         let wrong = Schedule::new(seed, None).run(6);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }

@@ -250,7 +250,7 @@ impl Schedule {
 
 #[test]
 fn whatever_happens_quorums_meet() {
-    for seed in rounds(2) {
+    for seed in runtime::sim::seeds(2) {
         let violations = Schedule::new(seed, None).run(10);
         assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
     }

@@ -635,7 +635,7 @@ impl Schedule {
 
 #[test]
 fn whatever_happens_replicas_come_to_have_what_was_acknowledged() {
-    for seed in rounds(2) {
+    for seed in runtime::sim::seeds(2) {
         let wrong = Schedule::new(seed, None).run(8);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }

@@ -208,7 +208,7 @@ impl Schedule {
 
 #[test]
 fn whatever_happens_conditional_writes_are_linearizable() {
-    for seed in rounds(4) {
+    for seed in runtime::sim::seeds(4) {
         let violations = Schedule::new(seed, None).run(10);
         assert!(violations.is_empty(), "seed {seed}: {}", violations.join("\n"));
     }

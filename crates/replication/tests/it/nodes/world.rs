@@ -639,12 +639,3 @@ pub(super) async fn read_rows(
         command.resume = Some(resume);
     }
 }
-
-/// The seeds of the schedules that run: what the environment says, or so many.
-pub(super) fn rounds(otherwise: u64) -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (number("NEREID_SIM_SEED"), number("NEREID_SIM_ROUNDS")) {
-        (Some(seed), _) => seed..seed + 1,
-        (None, rounds) => 0..rounds.unwrap_or(otherwise),
-    }
-}

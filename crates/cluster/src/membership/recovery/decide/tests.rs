@@ -387,8 +387,7 @@ fn catches(planted: Planted) {
 
 #[test]
 fn one_generation_works_and_has_what_was_committed() {
-    let rounds = std::env::var("NEREID_SIM_ROUNDS").ok().and_then(|it| it.parse().ok());
-    (0..rounds.unwrap_or(1_000)).for_each(|seed| schedule(seed, None));
+    runtime::sim::seeds(1_000).for_each(|seed| schedule(seed, None));
 }
 
 #[test]

@@ -1,0 +1,3 @@
+//! Tests of nodes as their clients and their operators have them.
+
+mod whole;

@@ -1,0 +1,240 @@
+//! Machines with a whole node each, and one for the clients.
+//!
+//! Invariants
+//!  - *as-configured*: a node is what its options say; nothing of it is made otherwise for a test.
+//!  - *clients-live*: the machine of the clients has no faults of its own.
+
+use cluster::membership::{self, Phase};
+use native::Server;
+use options::{Source, Values};
+use runtime::sim::{Disk, NodeId, Options, World};
+use runtime::task::Scope;
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Where CQL is served.
+const PORT: u16 = 9042;
+/// How long a start may take: others have to be found, and the log replayed.
+const START_MAX: Duration = Duration::from_secs(120);
+/// How long requests may run when a node is told to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How far the start of a node is: `None`: not there yet.
+type Started = Rc<RefCell<Option<Result<(), String>>>>;
+
+/// A machine with a node.
+struct Machine {
+    id: NodeId,
+    shards: u16,
+    rack: String,
+    started: Started,
+}
+
+/// All of them.
+pub(super) struct Nodes {
+    pub(super) world: World,
+    machines: Vec<Machine>,
+    clients: NodeId,
+}
+
+impl Nodes {
+    /// Machines by the shards and the rack of each, without a node yet.
+    pub(super) fn new(seed: u64, machines: &[(u16, String)]) -> Nodes {
+        let mut world = World::new(Options::new(seed));
+        let machine = |(shards, rack): &(u16, String)| Machine {
+            id: world.add_node(*shards),
+            shards: *shards,
+            rack: rack.clone(),
+            started: Rc::default(),
+        };
+        let machines = machines.iter().map(machine).collect();
+        let clients = world.add_node(1);
+        Nodes { world, machines, clients }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.machines.len()
+    }
+
+    fn ip(&self, node: usize) -> IpAddr {
+        self.world.ip(self.machines[node].id)
+    }
+
+    /// Where clients find the nodes.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        (0..self.count()).map(|node| SocketAddr::new(self.ip(node), PORT)).collect()
+    }
+
+    /// The options of a node: those of an operator, with what is small or fast here.
+    fn values(&self, node: usize) -> Values {
+        let ip = self.ip(node).to_string();
+        let seeds: Vec<String> = (0..self.count()).map(|it| self.ip(it).to_string()).collect();
+        let megabytes = 48 * u32::from(self.machines[node].shards);
+        let given = [
+            ("workdir", "/node".to_owned()),
+            ("listen_address", ip.clone()),
+            ("rpc_address", ip),
+            ("seeds", seeds.join(",")),
+            ("smp", self.machines[node].shards.to_string()),
+            ("memory", format!("{megabytes}M")),
+            ("commitlog_sync", "batch".to_owned()),
+            ("commitlog_segment_size_in_mb", "1".to_owned()),
+            ("direct_failure_detector_ping_timeout_in_ms", "600".to_owned()),
+            ("failure_detector_timeout_in_ms", "3000".to_owned()),
+            ("num_tokens", "4".to_owned()),
+        ];
+        let mut values = Values::default();
+        for (name, value) in given {
+            values.set(name, vec![value], Source::CommandLine).expect("an option");
+        }
+        node::name_data_dir(&mut values);
+        values
+    }
+
+    /// Begins to start a node, on what there is of it.
+    pub(super) fn start(&mut self, node: usize) {
+        let values = self.values(node);
+        let machine = &self.machines[node];
+        let mut config = node::config_of_member(&values, machine.shards).expect("options");
+        config.boot.node.rack = machine.rack.clone();
+        let port = SocketAddr::new(self.ip(node), PORT);
+        let started = machine.started.clone();
+        started.replace(None);
+        self.world.start(machine.id, move |shard| {
+            let (config, started) = (config.clone(), started.clone());
+            async move {
+                if shard == 0 {
+                    let background = Scope::new();
+                    let served = serve(config, port, &background).await;
+                    started.replace(Some(served));
+                    std::future::pending::<()>().await;
+                }
+                node::follow().await;
+            }
+        });
+    }
+
+    /// Waits until a node serves.
+    pub(super) fn wait(&mut self, node: usize) {
+        let started = self.machines[node].started.clone();
+        let ended = || started.borrow().is_some();
+        assert!(self.world.run_until(ended, START_MAX), "node {node} does not start");
+        let how = self.machines[node].started.borrow().clone();
+        assert_eq!(how, Some(Ok(())), "node {node}");
+    }
+
+    /// Whether a node has started, and not ended since.
+    pub(super) fn serves(&self, node: usize) -> bool {
+        *self.machines[node].started.borrow() == Some(Ok(()))
+    }
+
+    /// Kills a node.
+    pub(super) fn crash(&mut self, node: usize) {
+        self.machines[node].started.replace(None);
+        self.world.crash(self.machines[node].id);
+    }
+
+    /// Stops a node that serves, in order.
+    pub(super) fn stop(&mut self, node: usize) {
+        self.machines[node].started.replace(None);
+        self.world.block_on(self.machines[node].id, 0, async {
+            membership::enter(Phase::Leaving).await;
+            let end = || async {
+                runtime::local::get::<Server>().stop(PATIENCE).await;
+                runtime::local::clear::<Server>();
+            };
+            runtime::on_all_shards(end).await;
+            node::stop().await.expect("a stop");
+        });
+        self.world.crash(self.machines[node].id);
+    }
+
+    /// Stops the process of a node where it is, or lets it go on.
+    pub(super) fn set_paused(&mut self, node: usize, paused: bool) {
+        self.world.set_paused(self.machines[node].id, paused);
+    }
+
+    /// Runs something on shard 0 of a node.
+    pub(super) fn run<F: Future + 'static>(&mut self, node: usize, body: F) -> F::Output
+    where
+        F::Output: 'static,
+    {
+        self.world.block_on(self.machines[node].id, 0, body)
+    }
+
+    /// Runs something on the machine of the clients.
+    pub(super) fn run_client<F: Future + 'static>(&mut self, body: F) -> F::Output
+    where
+        F::Output: 'static,
+    {
+        self.world.block_on(self.clients, 0, body)
+    }
+
+    /// Cuts or joins one direction between two nodes.
+    pub(super) fn set_cut(&mut self, from: usize, to: usize, cut: bool) {
+        self.world.set_cut(self.machines[from].id, self.machines[to].id, cut);
+    }
+
+    /// Cuts or joins a node and all others; clients reach it still.
+    pub(super) fn set_alone(&mut self, node: usize, alone: bool) {
+        for other in (0..self.count()).filter(|other| *other != node) {
+            self.set_cut(node, other, alone);
+            self.set_cut(other, node, alone);
+        }
+    }
+
+    /// Cuts or joins a node and the clients.
+    pub(super) fn set_out_of_reach(&mut self, node: usize, out: bool) {
+        self.world.set_cut(self.machines[node].id, self.clients, out);
+        self.world.set_cut(self.clients, self.machines[node].id, out);
+    }
+
+    pub(super) fn set_delay(&mut self, from: usize, to: usize, delay: Duration) {
+        self.world.set_delay(self.machines[from].id, self.machines[to].id, delay);
+    }
+
+    /// Breaks the connections between two nodes.
+    pub(super) fn reset(&mut self, a: usize, b: usize) {
+        self.world.reset_connections(self.machines[a].id, self.machines[b].id);
+    }
+
+    /// Flips a bit of the next packet.
+    pub(super) fn corrupt(&mut self, from: usize, to: usize) {
+        self.world.corrupt_next(self.machines[from].id, self.machines[to].id);
+    }
+
+    /// Sets the wall clock of a node so many microseconds apart.
+    pub(super) fn skew(&mut self, node: usize, micros: i64) {
+        self.world.skew_wall_clock(self.machines[node].id, micros);
+    }
+
+    /// The disk of a node.
+    pub(super) fn disk(&mut self, node: usize) -> Disk<'_> {
+        self.world.disk(self.machines[node].id)
+    }
+}
+
+/// A node as a server has it, its listener for CQL included.
+async fn serve(config: node::Config, port: SocketAddr, background: &Scope) -> Result<(), String> {
+    node::start(config).await?;
+    runtime::on_all_shards(move || async move {
+        let ports = native::Ports { plain: Some(port), ..native::Ports::default() };
+        Server::start(native::Config {
+            direct: ports,
+            proxied: native::Ports::default(),
+            keepalive: false,
+            tells_shards: true,
+            body_bytes_max: 16 << 20,
+            limits: native::Limits::of_shard(32 << 20),
+        });
+    })
+    .await;
+    let server = runtime::local::get::<Server>();
+    server.listen().await.map_err(|error| error.to_string())?;
+    membership::enter(Phase::Serving).await;
+    // What was replayed goes to SSTables, so that the log of the last life can go.
+    drop(background.spawn_in(runtime::group::FLUSH, node::flush()));
+    Ok(())
+}
