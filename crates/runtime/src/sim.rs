@@ -112,6 +112,9 @@ impl World {
         if options.buggify {
             stdx::check::set_buggify(Some(buggify));
         }
+        if std::env::var_os(TRACE).is_some() {
+            stdx::check::set_trace(Some(note));
+        }
         let delays = Delays { sync_max: options.sync_max, latency_max: options.latency_max };
         let state = Rc::new(RefCell::new(State::new(options.seed, delays)));
         World { options, state, nodes: Vec::new() }
@@ -146,6 +149,7 @@ impl World {
         Fut: Future<Output = ()> + 'static,
     {
         assert!(!self.is_running(node), "one-life: node {} runs already", node.0);
+        self.tell(node, format_args!("starts"));
         if !self.nodes[node.0].shards.is_empty() {
             // Its mains have ended since the last step.
             self.end_life(node);
@@ -183,8 +187,16 @@ impl World {
         at.shared = Some(shared);
     }
 
+    /// Writes to the trace what happens to a node.
+    fn tell(&self, node: NodeId, what: fmt::Arguments<'_>) {
+        if stdx::check::is_traced() {
+            eprintln!("{:.6} {} {what}", self.now().as_secs_f64(), self.ip(node));
+        }
+    }
+
     /// Kills a node: its tasks are dropped and its disk keeps what it must and what it likes.
     pub fn crash(&mut self, node: NodeId) {
+        self.tell(node, format_args!("is killed"));
         for shard in &self.nodes[node.0].shards {
             shard.dead.set(true);
             let mut ops = shard.ops.borrow_mut();
@@ -225,6 +237,7 @@ impl World {
     /// tasks runs and none of its timers fires meanwhile, though its clocks go on and what it has
     /// asked of its disk and its sockets is done.
     pub fn set_paused(&mut self, node: NodeId, paused: bool) {
+        self.tell(node, format_args!("{}", if paused { "is paused" } else { "goes on" }));
         self.nodes[node.0].is_paused = paused;
     }
 
@@ -302,12 +315,15 @@ impl World {
 
     /// Cuts (or joins) the packets from one node to another, in this direction.
     pub fn set_cut(&mut self, from: NodeId, to: NodeId, cut: bool) {
+        let what = if cut { "is cut off from" } else { "reaches" };
+        self.tell(from, format_args!("{what} {}", self.ip(to)));
         assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
         self.state.borrow_mut().network.set_cut(from.0, to.0, cut);
     }
 
     /// Lets every packet from one node to another take so much longer from now on.
     pub fn set_delay(&mut self, from: NodeId, to: NodeId, delay: Duration) {
+        self.tell(from, format_args!("takes {delay:?} to {}", self.ip(to)));
         assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
         let nanos = delay.as_nanos() as u64;
         self.state.borrow_mut().network.set_delay(from.0, to.0, nanos);
@@ -315,17 +331,20 @@ impl World {
 
     /// Flips a bit of the next bytes that one node sends to another.
     pub fn corrupt_next(&mut self, from: NodeId, to: NodeId) {
+        self.tell(from, format_args!("has its next packet to {} damaged", self.ip(to)));
         assert!(from.0 < self.nodes.len() && to.0 < self.nodes.len(), "{from:?} to {to:?}");
         self.state.borrow_mut().network.corrupt(from.0, to.0);
     }
 
     /// Resets every connection between two nodes.
     pub fn reset_connections(&mut self, a: NodeId, b: NodeId) {
+        self.tell(a, format_args!("loses its connections with {}", self.ip(b)));
         self.state.borrow_mut().reset_connections(a.0, |peer| peer == b.0);
     }
 
     /// Shifts the wall clock of a node.
     pub fn skew_wall_clock(&mut self, node: NodeId, micros: i64) {
+        self.tell(node, format_args!("has its clock {micros} us apart"));
         self.state.borrow_mut().nodes[node.0].skew_micros.set(micros);
     }
 
@@ -497,6 +516,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         stdx::check::set_buggify(None);
+        stdx::check::set_trace(None);
         enter(None);
         if std::thread::panicking() {
             eprintln!("simulation seed: {}", self.options.seed);
@@ -513,6 +533,21 @@ impl Drop for World {
 
 /// The longest virtual time of [`World::block_on`].
 const BLOCK_ON_MAX: Duration = Duration::from_secs(3600);
+
+/// Whether worlds write a trace to stderr: whose time it is, on which node and shard, and what.
+const TRACE: &str = "NEREID_SIM_TRACE";
+
+/// The `trace!` of the world whose shard runs.
+fn note(what: fmt::Arguments<'_>) {
+    let place = try_with(|shard| match &*shard.driver.borrow() {
+        Driver::Sim(port) => {
+            let seconds = port.state.borrow().now_ns.get() as f64 / 1e9;
+            format!("{seconds:.6} {}/{}", State::ip(port.shard.node), shard.id)
+        }
+        Driver::Uring(_) | Driver::Epoll(_) => String::new(),
+    });
+    eprintln!("{} {what}", place.unwrap_or_default());
+}
 
 /// The `buggify!` of the world whose shard runs.
 fn buggify(_name: &'static str, one_in: u32) -> bool {

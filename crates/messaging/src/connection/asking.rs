@@ -76,6 +76,7 @@ impl Connection {
         memory: Permit,
     ) {
         debug_assert_eq!(id, self.last_id.get(), "opened-first: another one goes before {id}");
+        stdx::trace!("asks {}: {} {id}, {} bytes", self.who(), verb.name, payload.len());
         let header = Header { verb: verb.number, ..Header::bare(Kind::Request, id, 1) };
         let frame = Frame::new(header, payload, [Some(memory), None]);
         self.outbox.push_message(Frame { deadline: Some(deadline), ..frame });
@@ -90,6 +91,7 @@ impl Connection {
     ) -> Result<(), CallError> {
         let Admitted { place, memory, gauge } = self.admit(verb, &payload, deadline).await?;
         let asked = Asked { id: self.next_id(), place, gauge, bytes: payload.len() as u64 };
+        stdx::trace!("tells {}: {} {}", self.who(), verb.name, asked.id);
         let header = Header { verb: verb.number, ..Header::bare(Kind::OneWay, asked.id, 0) };
         self.calls.begin_one_way(asked);
         self.outbox.push_message(Frame::new(header, payload, [Some(memory), None]));

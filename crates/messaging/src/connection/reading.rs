@@ -114,6 +114,9 @@ impl Connection {
         let Header { kind, id, extra, .. } = header;
         debug_assert_eq!(body.len(), header.raw_bytes as usize, "length-first: {kind:?}");
         debug_assert!(memory.is_none() || kind.has_id(), "bounded-memory: {kind:?} holds some");
+        if kind != Kind::Beat {
+            stdx::trace!("hears {}: {kind:?} {id}, {} bytes", self.who(), body.len());
+        }
         match kind {
             Kind::Request | Kind::OneWay | Kind::Open => {
                 let memory = memory.ok_or(Ended::Closed)?;

@@ -93,8 +93,11 @@ impl Client {
         self.connection().await?;
         let (target, connection) = self.open.as_ref().expect("a connection");
         let body = request::query(text, level, None);
-        let answer = connection.ask(target, opcode::QUERY, &body).await;
-        answer.map(drop).map_err(unanswered)
+        stdx::trace!("asks {} at {}: {text}", target.address, level.0);
+        let asked = connection.ask(target, opcode::QUERY, &body).await;
+        let answer = asked.map(drop).map_err(unanswered);
+        stdx::trace!("is told: {text}: {answer:?}");
+        answer
     }
 
     /// A page of the rows of a statement.
@@ -106,7 +109,10 @@ impl Client {
     ) -> Result<Rows, Unanswered> {
         self.connection().await?;
         let (target, connection) = self.open.as_ref().expect("a connection");
-        connection.page(target, text, level, page).await.map_err(unanswered)
+        stdx::trace!("asks {} at {}: {text}", target.address, level.0);
+        let answer = connection.page(target, text, level, page).await;
+        stdx::trace!("is told: {text}: {:?}", answer.as_ref().map(numbers));
+        answer.map_err(unanswered)
     }
 
     /// The rows of a statement, of which there are few.
