@@ -366,21 +366,19 @@ impl Gathering {
 
     /// What the next one is asked.
     fn question(&mut self) -> Question {
-        if 0 < self.firsts {
-            return self.others;
-        }
-        self.firsts += 1;
-        debug_assert!(self.firsts == 1, "data-and-digests: {} first ones", self.firsts);
-        self.first
+        self.asks(if 0 < self.firsts { self.others } else { self.first })
     }
 
     /// What one is asked who comes in because another one is late.
     fn question_besides(&mut self) -> Question {
-        if self.has_first() {
-            return self.others;
-        }
-        self.firsts += 1;
-        self.first
+        self.asks(if self.has_first() { self.others } else { self.first })
+    }
+
+    /// Notes what one more is asked. Mutations are asked of all: then each question is a first one.
+    fn asks(&mut self, question: Question) -> Question {
+        self.firsts += usize::from(question == self.first);
+        debug_assert!(0 < self.firsts, "data-and-digests: nobody is asked for what is compared");
+        question
     }
 
     /// Whether there is an answer of the first kind.
@@ -454,6 +452,27 @@ mod tests {
         assert!((1000..=1012).contains(&reads(10_000)), "{joining:?}");
         (0..JOINING_MAX).for_each(|_| joining.pay());
         assert_eq!(reads(50), 50, "few were late for a while");
+    }
+
+    #[test]
+    fn whoever_is_asked_may_fail() {
+        let failed = || Refusal::new(RefusalKind::TimedOut, "it took too long");
+        for others in [Question::Mutations, Question::Digest] {
+            for besides in [false, true] {
+                let mut state = Gathering::new(Question::Mutations, others);
+                let mut asked: Vec<_> = (0..3).map(|_| state.question()).collect();
+                if besides {
+                    asked.push(state.question_besides());
+                }
+                // The next one is asked for what is compared as soon as nobody else is.
+                while let Some(question) = asked.pop() {
+                    state.refused(question, failed());
+                    let is_asked = asked.contains(&Question::Mutations);
+                    assert_eq!(0 < state.firsts, is_asked, "{others:?} {asked:?}");
+                }
+                assert_eq!(state.question(), Question::Mutations);
+            }
+        }
     }
 
     #[test]
