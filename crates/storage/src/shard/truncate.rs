@@ -7,6 +7,8 @@
 //! Invariants
 //!  - *cut-off*: what was written before is sealed, and its log entries lie before the place that
 //!    the record names; what is written after is not, and they do not.
+//!  - *dropped-is-gone*: a table that is dropped is not known afterwards, whatever its snapshot came
+//!    to: that it is dropped is durable already.
 
 use super::{Shard, snapshot};
 use crate::commitlog::{ReplayPosition, files};
@@ -105,10 +107,11 @@ impl Shard {
         tag: Option<&str>,
     ) -> Result<(), StorageError> {
         let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
-        if let Some(name) = tag {
-            self.flush_table(&table).await?;
-            let _quiet = quiet(&table).await;
-            snapshot::link(&table.dir, &table.sstables(), name).await?;
+        if let Some(name) = tag
+            && let Err(error) = self.keep_before_drop(&table, name).await
+        {
+            let table = &table.schema.borrow().name;
+            tracing::warn!("snapshot {name} of the dropped table {table} is incomplete: {error}");
         }
         self.tables.borrow_mut().remove(&id);
         table.dropped.set(true);
@@ -129,6 +132,15 @@ impl Shard {
         let keep_dir = tag.is_some() || staying.map_or(true, |names| !names.is_empty());
         self.remove_files(&table, &sstables, keep_dir).await;
         Ok(())
+    }
+
+    /// Links what a table has that is about to be dropped, which nothing stops: where its memtables
+    /// cannot be written, what is in SSTables.
+    async fn keep_before_drop(&self, table: &Rc<Table>, name: &str) -> Result<(), StorageError> {
+        let flushed = self.flush_table(table).await;
+        let _quiet = quiet(table).await;
+        snapshot::link(&table.dir, &table.sstables(), name).await?;
+        flushed
     }
 
     /// Best effort: what stays is in the directory of a table that is not known any more.

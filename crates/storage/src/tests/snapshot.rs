@@ -1,6 +1,6 @@
 //! Snapshots: whole, listed with their sizes, put back, expired, and left by a dropped table.
 
-use super::upload::with_shards;
+use super::upload::{start, with_shards};
 use super::*;
 use crate::bulk::Rewrite;
 use crate::{Checks, Memtables, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
@@ -8,7 +8,7 @@ use model::{TableId, Token};
 use runtime::io::fs;
 use runtime::{local, on_all_shards};
 use std::path::PathBuf;
-use testkit::SimNode;
+use testkit::{Fault, SimNode};
 
 pub(super) const PARTITIONS: u64 = 12;
 
@@ -212,6 +212,31 @@ fn a_dropped_table_leaves_its_snapshots() {
                 assert_eq!(storage.clear_snapshots(of_tag(tag)).await, Ok(1));
             }
             assert!(!fs::exists(dir("")).await.unwrap(), "it goes with the last of {left:?}");
+        });
+    }
+}
+
+#[test]
+fn a_table_is_dropped_though_its_snapshot_cannot_be_made() {
+    for fault in [Fault::SmallDisk(1), Fault::DiskErrors(1)] {
+        let mut node = SimNode::new(4, 1);
+        node.run(async {
+            start().await.replay(Log::Data).await.unwrap();
+            write_all(1).await;
+        });
+        node.suffer(fault);
+        node.run(async {
+            let storage = local::get::<Storage>();
+            let tag = SnapshotTag::new("dropped").unwrap();
+            storage.drop_table(table().id, Some(&tag)).await.unwrap();
+            assert!(storage.drop_table(table().id, None).await.is_err(), "it is known");
+        });
+        node.heal();
+        node.run(async {
+            let tag = SnapshotTag::new("dropped").unwrap();
+            let made = Some((&tag, None));
+            let storage = local::get::<Storage>();
+            storage.complete_dropped(&table(), None, made).await.unwrap();
         });
     }
 }

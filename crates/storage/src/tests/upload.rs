@@ -61,7 +61,7 @@ pub(super) async fn write_foreign(schema: &TableSchema, generation: u64, rest: u
     writer.finish().await.unwrap();
 }
 
-async fn start() -> Rc<Storage> {
+pub(super) async fn start() -> Rc<Storage> {
     let storage = open(config()).await;
     while local::try_get::<Storage>().is_none() {
         runtime::time::sleep(Duration::from_micros(100)).await;
