@@ -51,6 +51,7 @@ pub mod traffic;
 pub mod uuids;
 pub mod virtual_tables;
 
+mod at_last;
 mod auto_snapshots;
 mod computed_tables;
 mod node_tables;

@@ -10,7 +10,10 @@
 //!  - *one-entry*: all rows of a change are one entry of the schema log (*all-or-nothing*,
 //!    *durable-on-return*).
 //!  - *one-at-a-time*: a change is written when the one before is known to be there. After one that
-//!    failed, or that nobody waited for, nothing is written before the log is loaded again.
+//!    failed for good, or that nobody waited for, nothing is written before the log is loaded
+//!    again.
+//!  - *the-same-again*: what the disk did not take is written again until it does, with the same
+//!    timestamps: whether it was there already makes no difference.
 //!  - *loaded-is-durable*: what a load tells survives every crash.
 //!  - *a-step-fits*: all that a step of the group may write fits one entry.
 //!
@@ -18,21 +21,15 @@
 //! the group stops on this node: so commands are bounded, see [`command_bytes_max`].
 
 use super::rows::{self, Known, RAFT, Tables};
+use crate::at_last::{Attempt, at_last};
 use crate::node_tables::read_partition;
 use consensus::traits::{Change, Loaded};
 use consensus::{Failed, Local, Log};
 use model::Uuid;
 use mutation::FrozenMutation;
-use runtime::time::Instant;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
-use storage::{Storage, WriteError};
-
-/// How long a change waits for memory, room in the log or on the disk, before the group stops.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long it waits before it is tried again.
-const RETRY: Duration = Duration::from_millis(100);
+use storage::Storage;
 
 /// How many times the largest command a change may have. A group's log takes commands up to three
 /// times that size, and a follower may get as much again in one step; the rest is for what entries
@@ -150,36 +147,23 @@ impl GroupLog {
         Ok(())
     }
 
-    /// Writes rows as one entry; the same rows, made `again`, where there is no room yet.
+    /// Writes rows as one entry; the same rows, made `again`, where that did not work
+    /// (*the-same-again*).
     async fn write_rows(
         &self,
-        mut rows: Vec<FrozenMutation>,
+        rows: Vec<FrozenMutation>,
         again: impl Fn() -> Vec<FrozenMutation>,
     ) -> Result<(), Failed> {
-        let deadline = Instant::now() + WAIT_MAX;
-        let mut is_told = false;
-        loop {
-            assert!(!rows.is_empty(), "one-entry: a change of no rows");
-            let waits = match self.storage.apply_all(rows).await {
-                Ok(()) => return Ok(()),
-                Err(error @ (WriteError::Overloaded(_) | WriteError::FullDisk(_))) => error,
-                Err(error) => return Err(failed(error)),
-            };
-            // Nothing was written.
-            if deadline <= Instant::now() {
-                return Err(failed(waits));
-            }
-            if !std::mem::replace(&mut is_told, true) {
-                tracing::warn!(target: "raft", "system.{RAFT} waits: {waits}");
-            }
-            runtime::time::sleep(RETRY).await;
-            rows = again();
-        }
+        assert!(!rows.is_empty(), "one-entry: a change of no rows");
+        let mut first = Some(rows);
+        let write = async || {
+            let rows = first.take().unwrap_or_else(&again);
+            self.storage.apply_all(rows).await.map_err(Attempt::from)
+        };
+        let what = format!("writing system.{RAFT}");
+        let written = at_last(&what, || true, write).await;
+        written.map_err(|why| Failed(format!("cannot write system.{RAFT}: {why}")))
     }
-}
-
-fn failed(error: WriteError) -> Failed {
-    Failed(format!("cannot write system.{RAFT}: {error}"))
 }
 
 impl Log for GroupLog {

@@ -163,10 +163,7 @@ impl Inner {
         let is_same = rows.is_empty() && states.is_empty();
         rows.push(place_fact(&self.cluster, applied, last));
         let done = match is_same {
-            true => {
-                let storage = runtime::local::get::<Storage>();
-                storage.apply_all(rows).await.map_err(|error| error.to_string())
-            }
+            true => self.cluster.keep(rows).await,
             false => {
                 let beside =
                     vec![rows.pop().expect("the place"), history_row(&states, &gone, latest)];

@@ -8,6 +8,7 @@
 
 use super::steps::{self, Steps};
 use super::{ChangeError, Cluster, Read, show, tell};
+use crate::at_last::{Attempt, at_last};
 use crate::event::SchemaEvent;
 use crate::node_tables::{ReadFailed, local, read_table};
 use crate::schema::{Catalog, Schema};
@@ -67,20 +68,19 @@ impl Cluster {
             }
             touched.note(&self.schema(), table, view.key())?;
         }
-        let storage = runtime::local::get::<Storage>();
-        storage.apply_all(rows).await.map_err(|error| error.to_string())?;
+        self.keep(rows).await?;
         self.last_timestamp.set(last);
         let durable = self.durable_until.replace(last);
         assert!(durable < last, "durable-before-visible: {last} after {durable}");
 
-        let (before, after) = (self.schema(), self.read_again(&storage, touched).await?);
+        let storage = runtime::local::get::<Storage>();
+        let read = async || self.read_again(&storage, &touched).await.map_err(Attempt::passing);
+        let after = at_last("reading the catalog", || self.goes_on(), read).await?;
+        let before = self.schema();
         let command = Command::between(&before, &after.schema, last);
         let changes = command.schema_changes().to_vec();
         let steps = Steps::between(&before, &after.schema, &changes);
-        if let Err(reason) = steps::add_tables(steps.created.clone()).await {
-            steps::drop_tables(steps.created_ids(), None).await;
-            return Err(reason);
-        }
+        self.add_tables(&steps).await?;
         steps::flush_tables(steps::losing_columns(&before, &steps.altered)).await;
         let same = self.access().state().says_the_same(&after.access);
         let access = (!same).then_some(after.access);
@@ -98,7 +98,7 @@ impl Cluster {
     }
 
     /// What the tables of this node hold now, where that may differ from what it shows.
-    async fn read_again(&self, storage: &Storage, touched: Touched) -> Result<Catalog, String> {
+    async fn read_again(&self, storage: &Storage, touched: &Touched) -> Result<Catalog, String> {
         let failed = |error: ReadFailed| error.to_string();
         let local = read_table(storage, "system", "local").await.map_err(failed)?;
         let version = local::remembered(&local).schema_version;

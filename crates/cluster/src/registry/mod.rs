@@ -19,6 +19,7 @@ pub(crate) mod order;
 mod steps;
 
 use crate::access::{Access, groups};
+use crate::at_last::{Attempt, at_last};
 use crate::auto_snapshots::AutoSnapshots;
 use crate::event::{Event, Events, SchemaEvent, Subscribers};
 use crate::node::NodeInfo;
@@ -72,6 +73,7 @@ pub struct Cluster {
     virtual_tables: Providers,
     /// Shard 0: whose turn it is to change the catalog.
     turn: Semaphore,
+    is_stopping: Cell<bool>,
     /// Shard 0: whether a change has its turn.
     is_changing: Cell<bool>,
     /// Shard 0: the latest timestamp of the last command; the next one has later ones.
@@ -107,6 +109,7 @@ impl Cluster {
             subscribers: Subscribers::default(),
             virtual_tables: Providers::default(),
             turn: Semaphore::new(1, WAITING_MAX),
+            is_stopping: Cell::new(false),
             is_changing: Cell::new(false),
             last_timestamp: Cell::new(last_timestamp),
             not_before: Cell::new(0),
@@ -421,6 +424,7 @@ impl Cluster {
     /// Waits for changes in progress, refuses new ones.
     pub(crate) fn stop(&self) -> Erased<'_, ()> {
         Erased::new(move || async move {
+            self.is_stopping.set(true);
             self.turn.close();
             self.changes.join().await;
             let (shown, durable) = (self.shown_until.get(), self.durable_until.get());
@@ -471,14 +475,10 @@ impl Cluster {
                 None => Steps::default(),
             };
 
-            let storage = runtime::local::get::<Storage>();
-            if let Err(reason) = steps::add_tables(steps.created.clone()).await {
+            self.add_tables(&steps).await?;
+            if let Err(error) = self.keep(rows).await {
                 steps::drop_tables(steps.created_ids(), None).await;
-                return Err(reason);
-            }
-            if let Err(error) = storage.apply_all(rows).await {
-                steps::drop_tables(steps.created_ids(), None).await;
-                return Err(error.to_string());
+                return Err(error);
             }
             let durable = self.durable_until.replace(last);
             assert!(durable < last, "durable-before-visible: {last} after {durable}");
@@ -493,6 +493,31 @@ impl Cluster {
             }
             Ok(())
         })
+    }
+
+    /// Writes rows of the catalog as one entry (*decided-is-done*).
+    pub(crate) async fn keep(&self, rows: Vec<FrozenMutation>) -> Result<(), String> {
+        let storage = runtime::local::get::<Storage>();
+        let write = async || storage.apply_all(rows.clone()).await.map_err(Attempt::from);
+        at_last("writing the catalog", || self.goes_on(), write).await
+    }
+
+    /// Makes tables that are created known to the storage of every shard (*decided-is-done*).
+    async fn add_tables(&self, steps: &Steps) -> Result<(), String> {
+        let add = async || {
+            let added = steps::add_tables(steps.created.clone()).await;
+            if added.is_err() {
+                steps::drop_tables(steps.created_ids(), None).await;
+            }
+            added.map_err(Attempt::passing)
+        };
+        at_last("creating tables", || self.goes_on(), add).await
+    }
+
+    /// Whether what fails is to be tried again: what was decided with others is, until the node
+    /// stops. Where it is alone, who asked for it is told, and asks again.
+    fn goes_on(&self) -> bool {
+        !self.is_stopping.get() && self.order.borrow().is_some()
     }
 
     /// Carries out a command of this node that was ordered with those of others, when it has its

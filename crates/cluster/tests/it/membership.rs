@@ -286,6 +286,32 @@ fn nodes_that_start_as_they_like_are_one_cluster() {
 }
 
 #[test]
+fn a_disk_that_fails_for_a_while_stops_nothing_for_ever() {
+    let all = [0, 1, 2];
+    for (seed, victim) in (20..).zip([0, 1, 2, 0, 1, 2]) {
+        let mut nodes = Nodes::new(seed, &[1, 2, 1], &all);
+        all.iter().for_each(|number| nodes.start(*number));
+        nodes.wait(&all);
+        nodes.agree(&all);
+        let id = nodes.nodes[victim].0;
+        match seed % 2 {
+            0 => nodes.world.disk(id).set_capacity(Some(1)),
+            _ => nodes.world.disk(id).set_error_rate(1),
+        }
+        // Whoever led: the others go on.
+        assert_eq!(nodes.make((victim + 1) % 3, "meanwhile".to_owned()), Ok(()), "seed {seed}");
+        nodes.world.run_for(90 * SECOND);
+        nodes.world.disk(id).set_capacity(None);
+        nodes.world.disk(id).set_error_rate(0);
+        nodes.agree(&all);
+        assert_eq!(nodes.make(victim, "after".to_owned()), Ok(()), "seed {seed}");
+        nodes.agree(&all);
+        let stopped = nodes.statuses().into_iter().flatten().find_map(|status| status.stopped);
+        assert_eq!(stopped, None, "seed {seed}");
+    }
+}
+
+#[test]
 fn who_dies_is_down_until_it_is_back() {
     let mut nodes = Nodes::new(7, &[1, 2, 1], &[0, 1, 2]);
     let all = [0, 1, 2];

@@ -298,7 +298,7 @@ fn garbage_does_not_stay() {
 
 /// The log tries again what it could not write, and only then are its tables flushed.
 #[test]
-fn a_change_that_the_log_could_not_take_is_whole_too() {
+fn a_change_that_was_given_up_while_the_disk_failed_is_whole_too() {
     let mut node = SimNode::new(8, 1);
     let first = Change { install: cut(3), entries: vec![command(4, 9)], ..Change::default() };
     let second = Change { staged: cut(9), cut: cut(4), ..Change::default() };
@@ -311,7 +311,10 @@ fn a_change_that_the_log_could_not_take_is_whole_too() {
         log
     });
     node.suffer(Fault::DiskErrors(1));
-    node.run(async move { failing.write(&two).await.expect_err("a disk that fails") });
+    node.run(async move {
+        let written = runtime::time::timeout(Duration::from_secs(5), failing.write(&two)).await;
+        written.expect_err("it is tried again until the disk works");
+    });
     node.heal();
     node.run(async {
         let [raft, ..] = table_ids();
