@@ -10,6 +10,7 @@
 //! | [`sim`] | | a simulated machine that crashes and has faults |
 //! | [`real`] | | real shards with files in a directory of their own |
 //! | [`history`] | | what may be found after a crash |
+//! | [`log`] | | what nodes log, in the trace of a simulation |
 //! | [`linear`] | | whether a history of a register is linearizable |
 //! | [`rounds`] | | a workload, crash after crash |
 //! | [`config`] | `cluster` | how nodes of tests are configured |
@@ -42,6 +43,7 @@ pub mod cql;
 pub mod draw;
 pub mod history;
 pub mod linear;
+pub mod log;
 pub mod real;
 #[cfg(feature = "query")]
 pub mod registers;

@@ -7,8 +7,8 @@
 //! Invariants
 //!  - *cut-off*: what was written before is sealed, and its log entries lie before the place that
 //!    the record names; what is written after is not, and they do not.
-//!  - *dropped-is-gone*: a table that is dropped is not known afterwards, whatever its snapshot came
-//!    to: that it is dropped is durable already.
+//!  - *dropped-is-gone*: a table that is dropped is not known afterwards, whatever its snapshot
+//!    came to: that it is dropped is durable already.
 
 use super::{Shard, snapshot};
 use crate::commitlog::{ReplayPosition, files};

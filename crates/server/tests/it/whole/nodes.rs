@@ -30,6 +30,17 @@ struct Machine {
     shards: u16,
     rack: String,
     started: Started,
+    /// Whether its disk has failed since its last start.
+    disk_failed: bool,
+}
+
+/// What is wrong with a disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DiskFault {
+    /// It takes nothing more.
+    Full,
+    /// One operation of some fails.
+    Errors,
 }
 
 /// All of them.
@@ -42,12 +53,14 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Machines by the shards and the rack of each, without a node yet.
     pub(super) fn new(seed: u64, machines: &[(u16, String)]) -> Nodes {
+        testkit::log::into_trace();
         let mut world = World::new(Options::new(seed));
         let machine = |(shards, rack): &(u16, String)| Machine {
             id: world.add_node(*shards),
             shards: *shards,
             rack: rack.clone(),
             started: Rc::default(),
+            disk_failed: false,
         };
         let machines = machines.iter().map(machine).collect();
         let clients = world.add_node(1);
@@ -93,6 +106,12 @@ impl Nodes {
         values
     }
 
+    /// From its next start on a node has so many shards.
+    pub(super) fn set_shards(&mut self, node: usize, shards: u16) {
+        self.machines[node].shards = shards;
+        self.world.set_shards(self.machines[node].id, shards);
+    }
+
     /// Begins to start a node, on what there is of it.
     pub(super) fn start(&mut self, node: usize) {
         let values = self.values(node);
@@ -116,13 +135,39 @@ impl Nodes {
         });
     }
 
-    /// Waits until a node serves.
+    /// Waits until a node serves. One whose disk failed meanwhile may say so, and is started again.
     pub(super) fn wait(&mut self, node: usize) {
-        let started = self.machines[node].started.clone();
-        let ended = || started.borrow().is_some();
-        assert!(self.world.run_until(ended, START_MAX), "node {node} does not start");
-        let how = self.machines[node].started.borrow().clone();
-        assert_eq!(how, Some(Ok(())), "node {node}");
+        loop {
+            let started = self.machines[node].started.clone();
+            let ended = || started.borrow().is_some();
+            assert!(self.world.run_until(ended, START_MAX), "node {node} does not start");
+            let how = started.take().expect("it has ended");
+            match how {
+                Err(_) if self.machines[node].disk_failed => {
+                    self.crash(node);
+                    self.machines[node].disk_failed = false;
+                    self.start(node);
+                }
+                how => {
+                    assert_eq!(how, Ok(()), "node {node}");
+                    return drop(started.replace(Some(how)));
+                }
+            }
+        }
+    }
+
+    /// Lets the disk of a node fail in some way, or heals it.
+    pub(super) fn set_disk_failing(&mut self, node: usize, how: Option<DiskFault>) {
+        self.machines[node].disk_failed |= how.is_some();
+        let mut disk = self.world.disk(self.machines[node].id);
+        match how {
+            Some(DiskFault::Full) => disk.set_capacity(Some(1)),
+            Some(DiskFault::Errors) => disk.set_error_rate(50),
+            None => {
+                disk.set_capacity(None);
+                disk.set_error_rate(0);
+            }
+        }
     }
 
     /// Whether a node has started, and not ended since.

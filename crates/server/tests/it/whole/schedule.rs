@@ -9,7 +9,7 @@
 use super::batches::{self, Batches};
 use super::client::{Client, ONE, below};
 use super::counters::{self, Counters};
-use super::nodes::Nodes;
+use super::nodes::{DiskFault, Nodes};
 use super::registers::{self, Conditional, Plain};
 use super::rows::{self, Rows};
 use super::schema::Tables;
@@ -164,18 +164,26 @@ impl Schedule {
 
     /// Something goes wrong, for a while.
     fn suffer(&mut self) {
-        let (node, other) = (self.node(), self.node());
-        match self.prng.below(13) {
+        let node = self.node();
+        match self.prng.below(5) {
+            0 | 1 => self.suffer_process(node),
+            2 => self.suffer_machine(node),
+            _ => self.suffer_network(node),
+        }
+        self.run_for(1000);
+    }
+
+    /// The process of a node ends, or stands still.
+    fn suffer_process(&mut self, node: usize) {
+        match self.prng.below(6) {
             0..=2 => {
                 self.nodes.crash(node);
                 self.run_for(4000);
                 self.nodes.start(node);
                 if self.prng.below(2) == 0 {
                     self.nodes.wait(node);
-                } else {
-                    // Another fault may find it on its way up.
-                    self.run_for(500);
                 }
+                // Else another fault may find it on its way up.
             }
             3 if self.nodes.serves(node) => {
                 self.nodes.stop(node);
@@ -184,45 +192,70 @@ impl Schedule {
                 self.nodes.wait(node);
             }
             4 => {
-                self.nodes.set_alone(node, true);
-                self.run_for(6000);
-                self.nodes.set_alone(node, false);
+                self.nodes.crash(node);
+                let shards = self.prng.between(1, 3) as u16;
+                self.nodes.set_shards(node, shards);
+                self.nodes.start(node);
+                self.nodes.wait(node);
             }
-            5 => {
-                self.nodes.set_out_of_reach(node, true);
-                self.run_for(3000);
-                self.nodes.set_out_of_reach(node, false);
-            }
-            6 if node != other => {
-                self.nodes.set_cut(node, other, true);
-                self.run_for(6000);
-                self.nodes.set_cut(node, other, false);
-            }
-            7 if node != other => self.nodes.reset(node, other),
-            8 if node != other => self.nodes.corrupt(node, other),
-            9 => {
-                let seconds = self.prng.between(0, 400) as i64 - 200;
-                self.nodes.skew(node, seconds * 1_000_000);
-            }
-            10 => {
-                self.nodes.disk(node).set_slowness(1 + self.prng.below(400) as u32);
-                self.run_for(3000);
-                self.nodes.disk(node).set_slowness(1);
-            }
-            11 => {
+            _ => {
                 self.nodes.set_paused(node, true);
                 self.run_for(8000);
                 self.nodes.set_paused(node, false);
             }
-            _ if node != other => {
+        }
+    }
+
+    /// Its disk or its clock is not what it should be.
+    fn suffer_machine(&mut self, node: usize) {
+        match self.prng.below(4) {
+            0 => {
+                let seconds = self.prng.between(0, 400) as i64 - 200;
+                self.nodes.skew(node, seconds * 1_000_000);
+            }
+            1 => {
+                self.nodes.disk(node).set_slowness(1 + self.prng.below(400) as u32);
+                self.run_for(3000);
+                self.nodes.disk(node).set_slowness(1);
+            }
+            kind => {
+                let fault = if kind == 2 { DiskFault::Full } else { DiskFault::Errors };
+                self.nodes.set_disk_failing(node, Some(fault));
+                self.run_for(4000);
+                self.nodes.set_disk_failing(node, None);
+            }
+        }
+    }
+
+    /// Something is between it and others.
+    fn suffer_network(&mut self, node: usize) {
+        let count = self.nodes.count() as u64;
+        let other = (node + 1 + self.prng.below(count - 1) as usize) % self.nodes.count();
+        match self.prng.below(6) {
+            0 => {
+                self.nodes.set_alone(node, true);
+                self.run_for(6000);
+                self.nodes.set_alone(node, false);
+            }
+            1 => {
+                self.nodes.set_out_of_reach(node, true);
+                self.run_for(3000);
+                self.nodes.set_out_of_reach(node, false);
+            }
+            2 => {
+                self.nodes.set_cut(node, other, true);
+                self.run_for(6000);
+                self.nodes.set_cut(node, other, false);
+            }
+            3 => self.nodes.reset(node, other),
+            4 => self.nodes.corrupt(node, other),
+            _ => {
                 let delay = Duration::from_millis(self.prng.below(900));
                 self.nodes.set_delay(node, other, delay);
                 self.run_for(3000);
                 self.nodes.set_delay(node, other, Duration::ZERO);
             }
-            _ => {}
         }
-        self.run_for(1000);
     }
 
     /// Whether all nodes show one schema.
