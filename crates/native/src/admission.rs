@@ -11,7 +11,7 @@
 //!  - *fifo*: requests are admitted in their order, but small ones pass large ones that find no
 //!    memory; a turn is several requests.
 //!  - *few-run*: while so many requests run as keep all nodes busy, none is admitted: in a cluster
-//!    that cannot keep up they would all be answered too late.
+//!    that cannot keep up they would all be answered too late. How many: [`window`].
 //!  - *progress*: with nothing in flight a request is admitted, whatever is charged; while nothing
 //!    moves, memory held for clients that do not read keeps no small request out; with nothing
 //!    running one runs, but for large ones while *flooded*.
@@ -29,8 +29,11 @@
 //!
 //! Allocates only for waiting requests.
 
+pub(crate) mod window;
+
 use cluster::Live;
 use query::Workload;
+use runtime::sync::Notify;
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
 use std::cell::{Cell, RefCell};
@@ -76,8 +79,8 @@ pub struct Limits {
     pub requests_max: usize,
     /// Requests admitted and not begun; more wait in the queue, where they cost only their bytes.
     pub unbegun_max: usize,
-    /// Requests that run, most of them waiting for other nodes or the disk; more are not admitted.
-    /// Beyond what keeps nodes busy they would only wait longer, until nobody needs their answers.
+    /// Requests that run, most of them waiting for other nodes or the disk; more are not admitted,
+    /// and fewer where the processor cannot keep up ([`window`]).
     pub running_max: usize,
     /// Connections in the queue; the requests of more are shed at once.
     pub waiting_max: usize,
@@ -186,6 +189,8 @@ struct Load {
     unbegun: usize,
     /// Begun and past the last gate.
     running: usize,
+    /// How many fewer may run than the limits say.
+    narrowed: usize,
 }
 
 impl Load {
@@ -227,7 +232,7 @@ fn finds(limits: &Limits, load: &Load, bytes: usize, whole: usize) -> bool {
 /// Whether one more request of so many bytes has room.
 fn has_room(limits: &Limits, load: &Load, bytes: usize) -> bool {
     let nothing_moves = load.running == 0 && load.unbegun == 0;
-    (load.running < limits.running_max && finds(limits, load, bytes, bytes))
+    (load.running + load.narrowed < limits.running_max && finds(limits, load, bytes, bytes))
         || load.in_flight == 0
         || (nothing_moves && is_small(limits, bytes))
 }
@@ -270,6 +275,8 @@ pub struct Counters {
     /// Now.
     pub requests_in_flight: u64,
     pub connections_waiting: u64,
+    /// How many may run: fewer while the processor cannot keep up.
+    pub requests_running_max: u64,
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
 }
@@ -292,6 +299,8 @@ pub(crate) struct Admission {
     /// Places that were taken so far.
     places: Cell<u64>,
     overloaded_until: Cell<Instant>,
+    /// Somebody found as many running as may.
+    filled: Notify,
 }
 
 /// Requests that wait for the same.
@@ -358,6 +367,7 @@ impl Admission {
             has_privileged: Cell::default(),
             places: Cell::default(),
             overloaded_until: Cell::new(Instant::ZERO),
+            filled: Notify::new(),
         })
     }
 
@@ -371,6 +381,7 @@ impl Admission {
         Counters {
             requests_in_flight: load.in_flight as u64,
             connections_waiting: self.waiting() as u64,
+            requests_running_max: self.window() as u64,
             memory_bytes: (load.memory + load.overdrawn + load.unread()) as u64,
             memory_bytes_max: self.limits.memory_bytes as u64,
             ..self.counters.get()
@@ -435,6 +446,7 @@ impl Admission {
             return Some(Err(Shed::TooMany));
         }
         if !has_room(&self.limits, &load, bytes) {
+            self.filled.notify_one();
             return None;
         }
         let in_turn = turn.take();

@@ -12,7 +12,7 @@
 mod maintenance;
 mod proxied;
 
-use crate::admission::{Counters, Unread};
+use crate::admission::{Counters, Unread, window};
 use crate::connection::{Connection, Stage};
 use crate::peer::Peer;
 use crate::ports::{Bound, Choice, PortKind};
@@ -100,6 +100,8 @@ impl Server {
                 server.end_stuck();
             }
         });
+        let admission = server.service.admission().clone();
+        server.watching.spawn_in(runtime::group::STATEMENT, window::follow(admission));
         let watched = Rc::downgrade(&server);
         server.watching.spawn(async move {
             loop {

@@ -192,6 +192,11 @@ pub(super) fn transport(sheet: &mut Sheet, server: &Rc<Server>) {
                 "Connections that wait for admission of a request.",
                 counts.connections_waiting,
             ),
+            (
+                "transport_requests_running_max",
+                "Requests that may run at once: fewer while the processor cannot keep up.",
+                counts.requests_running_max,
+            ),
             ("transport_requests_memory", "Bytes of requests in flight.", counts.memory_bytes),
             (
                 "transport_requests_memory_available",
