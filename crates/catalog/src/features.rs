@@ -20,8 +20,12 @@ pub const HINTED_HANDOFF: &str = "HINTED_HANDOFF";
 /// (docs/cluster.md, "When the majority is lost").
 pub const GROUP0_GENERATIONS: &str = "GROUP0_GENERATIONS";
 
+/// Replicas count and reject requests to partitions of tables that limit them.
+pub const PER_PARTITION_RATE_LIMIT: &str = "PER_PARTITION_RATE_LIMIT";
+
 /// All that this version can do, in the order of their names.
-pub const ALL: &[&str] = &[GROUP0_GENERATIONS, HINTED_HANDOFF, LWT, TABLETS];
+pub const ALL: &[&str] =
+    &[GROUP0_GENERATIONS, HINTED_HANDOFF, LWT, PER_PARTITION_RATE_LIMIT, TABLETS];
 
 /// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
 pub fn without(withheld: &BTreeSet<String>) -> BTreeSet<String> {
@@ -43,6 +47,7 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        assert_eq!(joined(&some), "GROUP0_GENERATIONS,HINTED_HANDOFF,TABLETS");
+        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,PER_PARTITION_RATE_LIMIT,TABLETS";
+        assert_eq!(joined(&some), names);
     }
 }

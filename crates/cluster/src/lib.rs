@@ -60,7 +60,7 @@ mod stored;
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use catalog::placement::{Factors, TABLETS_MAX};
-pub use catalog::{Replication, SchemaChange, TableKind, schema_tables, system_tables};
+pub use catalog::{Replication, SchemaChange, TableKind, features, schema_tables, system_tables};
 pub use centers::DataCenter;
 pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};

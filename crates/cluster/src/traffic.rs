@@ -44,16 +44,23 @@ pub enum Failure {
     Timeout,
     /// Too few copies are alive.
     Unavailable,
-    /// The partition was asked too often.
+    /// The partition was asked too often: the shard that was asked has said so.
     RateLimited,
+    /// The same, and its owners elsewhere have.
+    LimitedThere,
     /// Anything else.
     Other,
 }
 
 impl Failure {
     /// All of them, in the order of their definition.
-    pub const ALL: [Failure; 4] =
-        [Failure::Timeout, Failure::Unavailable, Failure::RateLimited, Failure::Other];
+    pub const ALL: [Failure; 5] = [
+        Failure::Timeout,
+        Failure::Unavailable,
+        Failure::RateLimited,
+        Failure::LimitedThere,
+        Failure::Other,
+    ];
 }
 
 const _: () = {
@@ -203,6 +210,9 @@ pub struct Traffic {
     pub logged_batches: Count,
     /// Retries of batches that were applied in part.
     pub batch_retries: Count,
+    /// Reads and writes that other nodes coordinate, and this shard rejected: of partitions that
+    /// were asked too often.
+    pub rejected: [Count; 2],
     in_flight: [Cell<u64>; Work::ALL.len()],
 }
 

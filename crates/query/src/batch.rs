@@ -77,10 +77,11 @@ pub(crate) async fn execute(
         BatchKind::Logged => (replication::BatchKind::Logged, WriteKind::Batch),
         _ => (replication::BatchKind::Unlogged, WriteKind::UnloggedBatch),
     };
-    let options = request.write_options(write_kind);
+    let mut options = request.write_options(write_kind);
     check_limits(items, &entries, request, &options).await?;
     for entry in entries.iter().filter(|entry| Coordinator::limits_requests(&entry.table)) {
-        request.admit_write(&entry.table, entry.token).await?;
+        let limit = request.admit_write(&entry.table, entry.token).await?;
+        options.limit = options.limit.or(limit);
     }
     let count = entries.len();
     request.note(|| format!("Writing {count} partitions to the commitlogs and memtables"));

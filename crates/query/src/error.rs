@@ -224,6 +224,7 @@ impl From<replication::ReadError> for CqlError {
             },
             ReadError::Overloaded(text) => CqlError::Overloaded(text),
             ReadError::Refused(text) => CqlError::Invalid(text),
+            ReadError::RateLimited(limited) => limited.into(),
         }
     }
 }
@@ -243,6 +244,7 @@ impl From<replication::WriteError> for CqlError {
             }
             WriteError::Overloaded(text) => CqlError::Overloaded(text),
             WriteError::Refused(text) => CqlError::Invalid(text),
+            WriteError::RateLimited(limited) => limited.into(),
         }
     }
 }

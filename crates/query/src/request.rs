@@ -11,7 +11,7 @@ use model::Token;
 use mutation::page::Partitions;
 use plan::term::Env;
 use plan::values::Value;
-use replication::{Coordinator, Operation, ReadOptions, WriteKind, WriteOptions};
+use replication::{Coordinator, Limit, Operation, ReadOptions, WriteKind, WriteOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -130,12 +130,13 @@ impl<'a> Request<'a> {
         self.env().now_secs()
     }
 
-    /// Refuses a request to a partition that goes over its table's limit for them.
+    /// Refuses a request to a partition that goes over its table's limit for them; else what
+    /// replicas on other nodes are to be told.
     pub(crate) async fn admit_read(
         &self,
         table: &TableEntry,
         token: Token,
-    ) -> Result<(), CqlError> {
+    ) -> Result<Option<Limit>, CqlError> {
         let patience = self.timeout.unwrap_or_else(|| self.timeouts.read_request_timeout.get().0);
         let asked = self.coordinator.admit_request(table, token, Operation::Read, patience);
         Ok(asked.await?)
@@ -146,7 +147,7 @@ impl<'a> Request<'a> {
         &self,
         table: &TableEntry,
         token: Token,
-    ) -> Result<(), CqlError> {
+    ) -> Result<Option<Limit>, CqlError> {
         let patience = self.timeout.unwrap_or_else(|| self.timeouts.write_request_timeout.get().0);
         let asked = self.coordinator.admit_request(table, token, Operation::Write, patience);
         Ok(asked.await?)
@@ -170,7 +171,8 @@ impl<'a> Request<'a> {
             _ => &self.timeouts.write_request_timeout,
         };
         let timeout = self.timeout.unwrap_or_else(|| timeout.get().0);
-        WriteOptions { consistency: self.parameters.consistency, timeout, kind }
+        let limit = None;
+        WriteOptions { consistency: self.parameters.consistency, timeout, kind, limit }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Read and write errors, with their messages for clients.
 
 use crate::options::{Consistency, WriteKind};
+use crate::rate::RateLimited;
 use std::fmt;
 
 /// A write that is not acknowledged. After `Timeout` and `Failure` it may have happened.
@@ -31,6 +32,8 @@ pub enum WriteError {
     Overloaded(String),
     /// The write cannot be made: nothing was done.
     Refused(String),
+    /// Replicas rejected it: its partition is written too often.
+    RateLimited(RateLimited),
 }
 
 /// A read without an answer.
@@ -59,6 +62,8 @@ pub enum ReadError {
     },
     Overloaded(String),
     Refused(String),
+    /// Replicas rejected it: its partition is read too often.
+    RateLimited(RateLimited),
 }
 
 impl fmt::Display for WriteError {
@@ -81,6 +86,7 @@ impl fmt::Display for WriteError {
                 level = consistency.name(),
             ),
             WriteError::Overloaded(reason) | WriteError::Refused(reason) => f.write_str(reason),
+            WriteError::RateLimited(limited) => write!(f, "{limited}"),
         }
     }
 }
@@ -105,6 +111,7 @@ impl fmt::Display for ReadError {
                 level = consistency.name(),
             ),
             ReadError::Overloaded(reason) | ReadError::Refused(reason) => f.write_str(reason),
+            ReadError::RateLimited(limited) => write!(f, "{limited}"),
         }
     }
 }

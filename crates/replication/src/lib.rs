@@ -13,7 +13,7 @@
 //!  - *acknowledged-at-level*, *said-uncertain*: what goes to several nodes; see
 //!    [`coordinator::nodes`].
 //!
-//! In reading order: [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
+//! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
 //! [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas); [`placement`],
 //! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what
 //! other nodes ask for); [`fragments`] (mutation fragments as they are stored).
@@ -32,6 +32,7 @@ pub mod paxos;
 pub mod placement;
 pub mod plan;
 pub mod range;
+pub mod rate;
 pub mod reconcile;
 pub mod scan;
 mod serve;
@@ -41,10 +42,10 @@ mod virtual_read;
 pub mod wire;
 
 pub use coordinator::nodes::{Executor, Owner, Proposed, Round};
-pub use coordinator::rate::{Operation, RateLimited};
 pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
+pub use rate::{Draw, Limit, Operation, RateLimited};
 pub use reader::LocalFuture;
 pub use serve::serve;
 pub use storage::{AHEAD_MAX, Exceeded};

@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *codes-are-places*: a level's code in the native protocol is its place among all of them.
 
+use crate::rate::Limit;
 use reader::LocalFuture;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -109,6 +110,9 @@ pub struct WriteOptions {
     pub consistency: Consistency,
     pub timeout: Duration,
     pub kind: WriteKind,
+    /// What replicas on other nodes are told of limits of the tables written to, which
+    /// [`crate::Coordinator::admit_request`] has said; `None`: nothing.
+    pub limit: Option<Limit>,
 }
 
 /// Memory for the response of a request, while it is read.
@@ -146,12 +150,14 @@ pub struct ReadOptions<'a> {
     pub timeout: Duration,
     /// Where it finds room for what it reads: asked by reads that cannot be answered at once.
     pub wanted: Option<Wanted<'a>>,
+    /// As for writes.
+    pub limit: Option<Limit>,
 }
 
 impl ReadOptions<'_> {
     /// For reads that need not ask for room.
     pub const fn new(consistency: Consistency, timeout: Duration) -> ReadOptions<'static> {
-        ReadOptions { consistency, timeout, wanted: None }
+        ReadOptions { consistency, timeout, wanted: None, limit: None }
     }
 }
 

@@ -29,6 +29,8 @@ pub trait Places {
     }
     /// Those of them that are in the data centre of this node.
     fn neighbors(&self) -> Vec<Neighbor>;
+    /// Whether all nodes can do what has that name (`cluster::features`).
+    fn enables(&self, feature: &str) -> bool;
 }
 
 impl Places for Cluster {
@@ -74,5 +76,8 @@ impl Places for Cluster {
             });
         }
         found
+    }
+    fn enables(&self, feature: &str) -> bool {
+        self.topology().enables(feature)
     }
 }

@@ -11,10 +11,12 @@ use crate::digest::Digest;
 use crate::hints::Hints;
 use crate::options::{WriteKind, WriteOptions};
 use crate::range;
+use crate::rate::{Limit, Operation};
+use crate::wire::limited::Asks;
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::{TableEntry, TableKind};
 use messaging::{Payload, Request, Verbs};
-use model::{TableId, Token};
+use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use nodes::{Cause, refused};
@@ -34,30 +36,29 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 pub fn serve(verbs: &mut Verbs) {
     const { assert!(ANSWER_BYTES_MIN < ANSWER_BYTES_MAX, "room for large answers alone") };
     verbs.on_request(verb::MUTATION, |request| async move {
-        let written = write(&request).await;
+        let written = write(&request, &request.take_payload(), None).await;
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::HINT_MUTATION, |request| async move {
         // What was missed for long does not hold up what clients wait for.
-        let written = with_group(STREAMING, write(&request)).await;
+        let written =
+            with_group(STREAMING, async { write(&request, &request.take_payload(), None).await })
+                .await;
         if let Some(hints) = Hints::of_shard() {
             hints.counters().received.add(1);
         }
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::READ_DATA, |request| async move {
-        reply(read(&request).await.map(|page| {
-            let head = answer::page_head(&page);
-            Payload::with_body(head, page.bytes)
-        }))
+        reply(read_data(&request, &request.take_payload(), None).await)
     });
     verbs.on_request(verb::READ_DIGEST, |request| async move {
-        let digest = read(&request).await.map(|page| Digest::of(&page));
-        reply(digest.map(|digest| Payload::from(answer::encode_digest(digest))))
+        reply(read_digest(&request, &request.take_payload(), None).await)
     });
     verbs.on_request(verb::READ_MUTATION_DATA, |request| async move {
-        reply(read_mutations(&request).await)
+        reply(read_mutations(&request, &request.take_payload(), None).await)
     });
+    verbs.on_request(verb::LIMITED, |request| async move { reply(limited(&request).await) });
     verbs.on_request(verb::COUNTER_MUTATION, |request| async move {
         reply(increment(&request).await.map(|()| Payload::empty()))
     });
@@ -134,21 +135,29 @@ fn known(coordinator: &Coordinator, id: TableId) -> Option<Rc<TableEntry>> {
 }
 
 /// A write of one partition or several, each of a table that is here, its rows in order.
-async fn write(request: &Request) -> Result<(), Refusal> {
-    let (coordinator, payload) = (coordinator()?, request.take_payload());
-    let mut views = wire::views(&payload);
+async fn write(request: &Request, payload: &[u8], limit: Option<Limit>) -> Result<(), Refusal> {
+    let coordinator = coordinator()?;
+    let mut views = wire::views(payload);
     let first = views.next().expect("no bytes are a damaged mutation").map_err(damaged)?;
     let (table, token) = check_view(&coordinator, &first, until(request)).await?;
     let mutation = FrozenMutation(first.bytes().into());
     let Some(second) = views.next() else {
+        if let Some(limit) = limit {
+            admit(&coordinator, request, (&table, token, Operation::Write), limit).await?;
+        }
         let applied = coordinator.apply(table.tablets.shard_of(token), mutation).await;
         return applied.map_err(|error| refused(Cause::Write(error)));
     };
-    let mut mutations = vec![mutation];
+    let (mut mutations, mut places) = (vec![mutation], vec![(table, token)]);
     for view in [second].into_iter().chain(views) {
         let view = view.map_err(damaged)?;
-        check_view(&coordinator, &view, until(request)).await?;
+        places.push(check_view(&coordinator, &view, until(request)).await?);
         mutations.push(FrozenMutation(view.bytes().into()));
+    }
+    if let Some(limit) = limit {
+        for (table, token) in &places {
+            admit(&coordinator, request, (table, *token, Operation::Write), limit).await?;
+        }
     }
     let applied = Box::pin(coordinator.apply_here(mutations)).await;
     applied.map_err(|error| refused(Cause::Write(error)))
@@ -174,16 +183,52 @@ async fn check_view(
     Ok((table, Token::of(view.key())))
 }
 
+/// A request to partitions of tables that limit them.
+async fn limited(request: &Request) -> Result<Payload, Refusal> {
+    let payload = request.take_payload();
+    let (asks, limit, asked) = wire::limited::decode(&payload).map_err(damaged)?;
+    let limit = Some(limit);
+    match asks {
+        Asks::Write => write(request, asked, limit).await.map(|()| Payload::empty()),
+        Asks::Data => read_data(request, asked, limit).await,
+        Asks::Digest => read_digest(request, asked, limit).await,
+        Asks::Mutations => read_mutations(request, asked, limit).await,
+    }
+}
+
+/// Counts a request to a partition, and rejects one too many.
+async fn admit(
+    coordinator: &Coordinator,
+    request: &Request,
+    (table, token, operation): (&TableEntry, Token, Operation),
+    limit: Limit,
+) -> Result<(), Refusal> {
+    let patience = nodes::left(until(request));
+    match coordinator.admit_told(table, token, operation, (limit, patience)).await {
+        true => Ok(()),
+        false => {
+            let TableSchema { keyspace, name, .. } = &*table.schema;
+            Err(Refusal::new(RefusalKind::RateLimited, format!("{keyspace}.{name}")))
+        }
+    }
+}
+
 /// The command of a request, and its table.
 async fn command(
     coordinator: &Coordinator,
     request: &Request,
+    payload: &[u8],
+    limit: Option<Limit>,
 ) -> Result<(Rc<TableEntry>, ReadCommand), Refusal> {
-    let command = wire::command::decode(&request.take_payload()).map_err(damaged)?;
+    let command = wire::command::decode(payload).map_err(damaged)?;
     let table = table(coordinator, command.table, until(request)).await?;
     range::check_ranges(&command, &table.schema.order).map_err(damaged)?;
     debug_assert!(table.schema.id == command.table, "checked-where-it-enters: another table");
     debug_assert!(table.kind == TableKind::Stored, "checked-where-it-enters: {:?}", table.kind);
+    if let (Some(limit), Partitions::Key(key)) = (limit, &command.partitions) {
+        let place = (&*table, Token::of(key), Operation::Read);
+        admit(coordinator, request, place, limit).await?;
+    }
     Ok((table, command))
 }
 
@@ -196,19 +241,38 @@ async fn make_room(request: &Request, command: &ReadCommand) {
     }
 }
 
-async fn read(request: &Request) -> Result<Page, Refusal> {
+async fn read_data(
+    request: &Request,
+    payload: &[u8],
+    limit: Option<Limit>,
+) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let (table, command) = command(&coordinator, request).await?;
-    if request.verb == verb::READ_DATA {
-        make_room(request, &command).await;
-    }
+    let (table, command) = command(&coordinator, request, payload, limit).await?;
+    make_room(request, &command).await;
     let page = coordinator.page_here(&table, &command).await;
-    page.map_err(|error| refused(Cause::Read(error)))
+    let page = page.map_err(|error| refused(Cause::Read(error)))?;
+    Ok(Payload::with_body(answer::page_head(&page), page.bytes))
 }
 
-async fn read_mutations(request: &Request) -> Result<Payload, Refusal> {
+async fn read_digest(
+    request: &Request,
+    payload: &[u8],
+    limit: Option<Limit>,
+) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let (table, command) = command(&coordinator, request).await?;
+    let (table, command) = command(&coordinator, request, payload, limit).await?;
+    let page = coordinator.page_here(&table, &command).await;
+    let page = page.map_err(|error| refused(Cause::Read(error)))?;
+    Ok(Payload::from(answer::encode_digest(Digest::of(&page))))
+}
+
+async fn read_mutations(
+    request: &Request,
+    payload: &[u8],
+    limit: Option<Limit>,
+) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let (table, command) = command(&coordinator, request, payload, limit).await?;
     make_room(request, &command).await;
     let stretch = coordinator.stretch_here(&table, &command).await;
     let stretch = stretch.map_err(|error| refused(Cause::Read(error)))?;
@@ -225,7 +289,7 @@ async fn increment(request: &Request) -> Result<(), Refusal> {
         return Err(damaged(Damaged::new("an increment of a table without counters", 0)));
     }
     let timeout = nodes::left(until(request));
-    let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter };
+    let options = WriteOptions { consistency, timeout, kind: WriteKind::Counter, limit: None };
     coordinator.lead_here(&table, token, mutation, &options).await
 }
 

@@ -9,7 +9,8 @@
 //! READ_MUTATION_DATA  command                               -> stretch
 //! TRUNCATE            table:16                              -> nothing
 //! ```
-//! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`.
+//! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
+//! partitions with limits in `limited`.
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -19,11 +20,12 @@
 //!  - *foreign-is-damaged*: no bytes make a decoder panic, or reserve more than they are long; what
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
-//! In reading order: [`command`], [`answer`], [`paxos`], `batches`.
+//! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`.
 
 pub mod answer;
 pub(crate) mod batches;
 pub mod command;
+pub(crate) mod limited;
 pub(crate) mod paxos;
 
 /// The verbs: 101 to 199. Those of membership and group 0 stand before them.
@@ -44,6 +46,7 @@ pub mod verb {
     pub const PAXOS_READ: Verb = Verb::new(118, "PAXOS_READ");
     pub const BATCH_STORE: Verb = Verb::new(119, "BATCH_STORE");
     pub const BATCH_FORGET: Verb = Verb::new(120, "BATCH_FORGET");
+    pub const LIMITED: Verb = Verb::new(121, "LIMITED");
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
 }
 

@@ -84,7 +84,7 @@ fn value_column(table: &TableEntry) -> ColumnId {
 
 /// A write at ONE.
 pub fn write_options(kind: WriteKind) -> WriteOptions {
-    WriteOptions { consistency: Consistency::One, timeout: TIMEOUT, kind }
+    WriteOptions { consistency: Consistency::One, timeout: TIMEOUT, kind, limit: None }
 }
 
 /// A read at ONE.

@@ -15,7 +15,7 @@ use plan::Statement;
 use plan::modify::ModifyPlan;
 use plan::modify::check_timestamp;
 use plan::restrictions::Keys;
-use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteKind};
+use replication::{BatchEntry, BatchKind, Consistency, Coordinator, WriteKind, WriteOptions};
 
 /// Executes a write. `text` finds its plan again on the shard that owns the partition.
 pub(crate) async fn execute(
@@ -53,7 +53,7 @@ pub(crate) async fn execute(
         keys => return Box::pin(several(plan, request, keys, build)).await,
     };
     let kind = if plan.is_counter() { WriteKind::Counter } else { WriteKind::Simple };
-    let options = request.write_options(kind);
+    let mut options = request.write_options(kind);
     let coordinator = request.coordinator;
     let token = Token::of(&key);
     if !request.parameters.is_fetched {
@@ -70,7 +70,7 @@ pub(crate) async fn execute(
             format!("Writing {bytes} bytes to the commitlog and a memtable of shard {shard}")
         });
         if Coordinator::limits_requests(&plan.table) {
-            Box::pin(request.admit_write(&plan.table, token)).await?;
+            options.limit = Box::pin(request.admit_write(&plan.table, token)).await?;
         }
         coordinator.write(&plan.table, token, mutation, &options).await?;
         request.note(|| "The write is acknowledged".to_owned());
@@ -96,9 +96,10 @@ async fn several(
         }
     }
     let coordinator = request.coordinator;
+    let mut limit = None;
     if Coordinator::limits_requests(&plan.table) && !plan.is_counter() {
         for entry in &entries {
-            request.admit_write(&entry.table, entry.token).await?;
+            limit = limit.or(request.admit_write(&entry.table, entry.token).await?);
         }
     }
     let tell = |exceeded| tell_exceeded(&plan.table.schema, exceeded, request);
@@ -114,10 +115,10 @@ async fn several(
         && entries.len() == 1
         && let Some(BatchEntry { table, token, mutation }) = entries.pop()
     {
-        let options = request.write_options(WriteKind::Simple);
+        let options = WriteOptions { limit, ..request.write_options(WriteKind::Simple) };
         tell(coordinator.write_within(&table, token, mutation, &options).await?);
     } else if !entries.is_empty() {
-        let options = request.write_options(WriteKind::UnloggedBatch);
+        let options = WriteOptions { limit, ..request.write_options(WriteKind::UnloggedBatch) };
         if plan.is_guarded {
             tell(coordinator.check_sizes(entries.iter(), &options).await?);
         }

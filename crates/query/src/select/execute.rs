@@ -263,7 +263,7 @@ async fn read(
     token: Token,
     command: &ReadCommand,
 ) -> Result<Page, CqlError> {
-    let options = options(plan, request, command, 1);
+    let mut options = options(plan, request, command, 1);
     let coordinator = request.coordinator;
     if let Some(base) = &plan.fragments_of {
         let read = coordinator.read_fragments(base, token, command, &options);
@@ -272,7 +272,7 @@ async fn read(
     let table = &plan.table;
     request.note(|| begun(table, token, &command.partitions));
     if Coordinator::limits_requests(table) && matches!(command.partitions, Partitions::Key(_)) {
-        Box::pin(request.admit_read(table, token)).await?;
+        options.limit = Box::pin(request.admit_read(table, token)).await?;
     }
     let page = coordinator.read(table, token, command, &options).await?;
     request.note(|| ended(&page));
@@ -674,12 +674,13 @@ impl Scan<'_> {
         &mut self,
         batch: Vec<(Token, Vec<u8>)>,
     ) -> Result<VecDeque<Page>, CqlError> {
-        let options = self.request.read_options(&Partitions::Key(Vec::new()));
+        let mut options = self.request.read_options(&Partitions::Key(Vec::new()));
         let coordinator = self.request.coordinator;
         let mut commands = Vec::with_capacity(batch.len());
         for (token, key) in batch {
             if Coordinator::limits_requests(&self.plan.table) {
-                Box::pin(self.request.admit_read(&self.plan.table, token)).await?;
+                let admitted = self.request.admit_read(&self.plan.table, token);
+                options.limit = options.limit.or(Box::pin(admitted).await?);
             }
             self.aim(Partitions::Key(key), None);
             commands.push((token, self.command.clone()));

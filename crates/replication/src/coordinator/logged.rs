@@ -34,6 +34,7 @@ use crate::coordinator::nodes::{self, AskedToKeep, Parts, Planted, Watch};
 use crate::coordinator::{BatchEntry, Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{BatchKind, Consistency, WriteKind, WriteOptions};
+use crate::rate::Limit;
 use mutation::FrozenMutation;
 use runtime::task::join_all;
 use runtime::time::{Instant, timeout};
@@ -93,7 +94,9 @@ pub(crate) async fn write_spread(
     if kind == BatchKind::Unlogged || parts.is_of_one_partition() {
         return parts.write(coordinator, options).await.map(drop);
     }
-    let options = WriteOptions { kind: WriteKind::Batch, ..*options };
+    // All or nothing: what has been remembered no replica rejects.
+    let limit = options.limit.map(|_| Limit::Counts);
+    let options = WriteOptions { kind: WriteKind::Batch, limit, ..*options };
     // A task of its own: once remembered the batch goes on, also when its client goes.
     let task = coordinator.background.spawn(write_parts(parts, options));
     let stopped = || Err(WriteError::Overloaded("the node stops".to_owned()));

@@ -4,7 +4,7 @@
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
-//! [`rate`] (limits of partitions), [`row_ttl`] (rows that say when they expire).
+//! `rate` (limits of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod acceptor;
 mod batch;
@@ -15,7 +15,7 @@ mod here;
 mod logged;
 pub(crate) mod lwt;
 pub mod nodes;
-pub mod rate;
+mod rate;
 mod replay;
 pub mod row_ttl;
 
@@ -25,6 +25,7 @@ use crate::hints::Hints;
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
+use crate::rate::Counts;
 use crate::scan::Scan;
 use crate::virtual_read;
 use cluster::traffic::{Failure, InFlight, Work};
@@ -119,7 +120,7 @@ pub struct Coordinator {
     /// Shard 0: rows that said when they expire.
     pub(crate) expired: row_ttl::Counters,
     /// Of clients, to partitions of tables that have limits for them.
-    pub(crate) requests: rate::Counts,
+    pub(crate) requests: Counts,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
     nodes: nodes::Nodes,
@@ -177,7 +178,7 @@ impl Coordinator {
             retrying: Cell::new(0),
             learned,
             expired: row_ttl::Counters::default(),
-            requests: rate::Counts::default(),
+            requests: Counts::default(),
             traffic: Traffic::of_shard(),
             nodes,
         }));
@@ -590,6 +591,7 @@ impl Coordinator {
             Ok(_) => {}
             Err(WriteError::Timeout { .. }) => self.traffic.fail(work, Failure::Timeout),
             Err(WriteError::Unavailable { .. }) => self.traffic.fail(work, Failure::Unavailable),
+            Err(WriteError::RateLimited(_)) => self.traffic.fail(work, Failure::LimitedThere),
             Err(_) => self.traffic.fail(work, Failure::Other),
         }
         done

@@ -35,10 +35,13 @@ pub enum RefusalKind {
     UnknownTable,
     /// It was not asked: there is no way to it.
     Unreached,
+    /// A partition is asked too often; the text is the name of its table. Only who asked with a
+    /// limit is told so.
+    RateLimited,
 }
 
 impl RefusalKind {
-    const ALL: [RefusalKind; 7] = [
+    const ALL: [RefusalKind; 8] = [
         RefusalKind::Failed,
         RefusalKind::Overloaded,
         RefusalKind::Refused,
@@ -46,6 +49,7 @@ impl RefusalKind {
         RefusalKind::Unavailable,
         RefusalKind::UnknownTable,
         RefusalKind::Unreached,
+        RefusalKind::RateLimited,
     ];
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn traffic(sheet: &mut Sheet) {
 }
 
 /// How work ended that did not end well.
-const FAILURES: [(Work, Failure, &str, &str); 17] = [
+const FAILURES: [(Work, Failure, &str, &str); 15] = [
     (
         Work::Read,
         Failure::Timeout,
@@ -74,12 +74,6 @@ const FAILURES: [(Work, Failure, &str, &str); 17] = [
         Failure::Unavailable,
         "storage_proxy_coordinator_read_unavailable",
         "Single-partition reads that failed because too few replicas were alive.",
-    ),
-    (
-        Work::Read,
-        Failure::RateLimited,
-        "storage_proxy_coordinator_read_rate_limited",
-        "Single-partition reads rejected by the rate limit of the partition.",
     ),
     (
         Work::Read,
@@ -98,12 +92,6 @@ const FAILURES: [(Work, Failure, &str, &str); 17] = [
         Failure::Unavailable,
         "storage_proxy_coordinator_write_unavailable",
         "Writes that failed because too few replicas were alive.",
-    ),
-    (
-        Work::Write,
-        Failure::RateLimited,
-        "storage_proxy_coordinator_write_rate_limited",
-        "Writes rejected by the rate limit of the partition.",
     ),
     (
         Work::Write,
@@ -171,7 +159,28 @@ fn failures(sheet: &mut Sheet, traffic: &Traffic) {
     for (work, failure, name, help) in FAILURES {
         sheet.counter(name, help, LABELS, traffic.failures(work, failure));
     }
+    for (work, name, help) in LIMITED {
+        let by = [("coordinator", Failure::RateLimited), ("replicas", Failure::LimitedThere)];
+        for (who, failure) in by {
+            let labels = [LABELS[0], ("rejected_by", who)];
+            sheet.counter(name, help, &labels, traffic.failures(work, failure));
+        }
+    }
 }
+
+/// Requests that were rejected for the rate of their partition.
+const LIMITED: [(Work, &str, &str); 2] = [
+    (
+        Work::Read,
+        "storage_proxy_coordinator_read_rate_limited",
+        "Single-partition reads rejected by the rate limit of the partition.",
+    ),
+    (
+        Work::Write,
+        "storage_proxy_coordinator_write_rate_limited",
+        "Writes rejected by the rate limit of the partition.",
+    ),
+];
 
 /// Reads that memory answers at once are over before they are counted.
 fn in_flight(sheet: &mut Sheet, traffic: &Traffic) {
@@ -242,6 +251,16 @@ fn replica(sheet: &mut Sheet, traffic: &Traffic) {
                 "storage_proxy_replica_cross_shard_ops",
                 "Reads and writes forwarded to another shard.",
                 traffic.cross_shard.get(),
+            ),
+            (
+                "database_total_reads_rate_limited",
+                "Reads of other nodes that were rejected: the partition is read too often.",
+                traffic.rejected[0].get(),
+            ),
+            (
+                "database_total_writes_rate_limited",
+                "Writes of other nodes that were rejected: the partition is written too often.",
+                traffic.rejected[1].get(),
             ),
             (
                 "batchlog_manager_total_write_replication_attempts",

@@ -134,7 +134,8 @@ pub(super) fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError 
             WriteError::Unavailable { consistency, required, alive: received.min(required - 1) }
         }
         RefusalKind::TimedOut => WriteError::Timeout { consistency, received, required, kind },
-        RefusalKind::Refused => WriteError::Refused(text),
+        // Nobody limits increments and rounds.
+        RefusalKind::Refused | RefusalKind::RateLimited => WriteError::Refused(text),
         RefusalKind::Overloaded => WriteError::Overloaded(text),
         RefusalKind::Failed | RefusalKind::UnknownTable | RefusalKind::Unreached => {
             let reason = text;
@@ -157,7 +158,7 @@ pub(crate) fn refusal_of(error: WriteError) -> Refusal {
             (RefusalKind::Failed, [received, required, failures])
         }
         WriteError::Overloaded(_) => (RefusalKind::Overloaded, [0; 3]),
-        WriteError::Refused(_) => (RefusalKind::Refused, [0; 3]),
+        WriteError::Refused(_) | WriteError::RateLimited(_) => (RefusalKind::Refused, [0; 3]),
     };
     debug_assert!(failures <= required.max(failures), "led-once: {failures} failures");
     Refusal { kind, received, required, failures, text }
@@ -177,7 +178,7 @@ pub(crate) fn refusal_of_read(error: ReadError) -> Refusal {
             (RefusalKind::Failed, [received, required, failures])
         }
         ReadError::Overloaded(_) => (RefusalKind::Overloaded, [0; 3]),
-        ReadError::Refused(_) => (RefusalKind::Refused, [0; 3]),
+        ReadError::Refused(_) | ReadError::RateLimited(_) => (RefusalKind::Refused, [0; 3]),
     };
     Refusal { kind, received, required, failures, text }
 }

@@ -9,12 +9,13 @@
 //!  - *data-and-digests*: of a read that compares pages one replica is asked for its page, and so
 //!    are those that come in while no page is there.
 
-use super::peers::{Answer, Asked, Question, left};
+use super::peers::{Answer, Asked, Question, left, rate_limited};
 use super::{Coordinator, target};
 use crate::error::ReadError;
 use crate::options::Consistency;
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidates, ReadPlan};
+use crate::rate::{Limit, Operation};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::TableEntry;
 use cluster::traffic::Work;
@@ -94,6 +95,16 @@ pub(super) struct Reading<'a> {
     pub(super) until: Instant,
     pub(super) retry: Retry,
     pub(super) progress: &'a Progress,
+    /// What replicas are told of the table's limits.
+    pub(super) limit: Option<Limit>,
+}
+
+impl Reading<'_> {
+    /// The same of those that have a partition: who coordinates has decided, if it is one.
+    pub(super) fn limit_among(&self, replicas: &[Replica]) -> Option<Limit> {
+        let is_here = replicas.iter().any(|replica| replica.is_here);
+        self.limit.map(|limit| if is_here { Limit::Counts } else { limit })
+    }
 }
 
 /// Who can be asked.
@@ -142,6 +153,11 @@ impl Coordinator {
                 Ok(answer) => {
                     plan.tally.acknowledge(candidate);
                     state.answers.push((index, answer));
+                }
+                Err(refusal) if refusal.kind == RefusalKind::RateLimited => {
+                    // Others would say the same, by the same draw.
+                    let limited = rate_limited(Operation::Read, refusal);
+                    return Err(ReadError::RateLimited(limited));
                 }
                 Err(refusal) => {
                     plan.tally.fail(candidate);

@@ -214,5 +214,6 @@ fn is_of_connection(refusal: &Refusal) -> bool {
 /// How rounds that another node has sent are made, in the time that is left.
 pub(crate) fn options_of(consistency: Consistency, until: Instant) -> WriteOptions {
     debug_assert!(consistency.is_serial(), "one-hop: a round at {consistency:?}");
-    WriteOptions { consistency, timeout: left(until), kind: WriteKind::Cas }
+    let (kind, limit) = (WriteKind::Cas, None);
+    WriteOptions { consistency, timeout: left(until), kind, limit }
 }

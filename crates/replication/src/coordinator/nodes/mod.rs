@@ -135,7 +135,7 @@ impl Coordinator {
         &self.nodes.background
     }
 
-    fn places(&self) -> &dyn Places {
+    pub(in crate::coordinator) fn places(&self) -> &dyn Places {
         match self.nodes.places.get() {
             None => &*self.cluster,
             Some(places) => &**places,

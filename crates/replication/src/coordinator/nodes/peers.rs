@@ -8,7 +8,9 @@ use super::{Coordinator, host, target};
 use crate::digest::Digest;
 use crate::paxos::{Ballot, Place};
 use crate::placement::Replica;
+use crate::rate::{Limit, Operation, RateLimited};
 use crate::stretch::Stretch;
+use crate::wire::limited::{self, Asks};
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::TableEntry;
 use messaging::{CallError, HostId, Lost, Messaging, NotSent, Payload, Target, Verb};
@@ -42,6 +44,8 @@ pub(super) struct Asked<'a> {
     /// Its bytes, for those who are elsewhere.
     pub(super) bytes: Rc<Vec<u8>>,
     pub(super) until: Instant,
+    /// What those are told of the table's limits.
+    pub(super) limit: Option<Limit>,
 }
 
 impl Asked<'_> {
@@ -52,7 +56,7 @@ impl Asked<'_> {
     ) -> Asked<'a> {
         debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         let bytes = Rc::new(wire::command::encode(command));
-        Asked { table, command, bytes, until }
+        Asked { table, command, bytes, until, limit: None }
     }
 }
 
@@ -65,7 +69,19 @@ impl Question {
             Question::Mutations => verb::READ_MUTATION_DATA,
         };
         debug_assert!(!asked.bytes.is_empty(), "a request for nothing: {}", verb.name);
-        (verb, Payload::with_shared(Vec::new(), asked.bytes.clone()))
+        let (verb, head) = match asked.limit {
+            None => (verb, Vec::new()),
+            Some(limit) => (verb::LIMITED, limited::head(self.asks(), limit)),
+        };
+        (verb, Payload::with_shared(head, asked.bytes.clone()))
+    }
+
+    fn asks(self) -> Asks {
+        match self {
+            Question::Data => Asks::Data,
+            Question::Digest => Asks::Digest,
+            Question::Mutations => Asks::Mutations,
+        }
     }
 
     /// What another node has answered.
@@ -216,6 +232,22 @@ impl Told {
         self.size_bytes() + if matches!(self, Told::Many(..)) { 0 } else { 4 }
     }
 
+    /// The same, with what a replica is told of limits of the tables.
+    pub(super) fn limited_payload(&self, limit: Option<Limit>) -> (Verb, Payload) {
+        let Some(limit) = limit else { return self.payload() };
+        let mut head = limited::head(Asks::Write, limit);
+        let bytes = match self {
+            Told::One(bytes) => {
+                head.extend_from_slice(&wire::single_head(bytes));
+                bytes
+            }
+            Told::Many(_, bytes) => bytes,
+            // No replica judges what was chosen.
+            Told::Learned { .. } => return self.payload(),
+        };
+        (verb::LIMITED, Payload::with_shared(head, bytes.clone()))
+    }
+
     pub(super) fn payload(&self) -> (Verb, Payload) {
         match self {
             Told::One(bytes) => {
@@ -230,6 +262,12 @@ impl Told {
             }
         }
     }
+}
+
+/// What replicas said that were asked too often.
+pub(super) fn rate_limited(operation: Operation, refusal: Refusal) -> RateLimited {
+    debug_assert!(refusal.kind == RefusalKind::RateLimited, "one-draw: {refusal:?}");
+    RateLimited { operation, by_coordinator: false, table: refusal.text }
 }
 
 /// What is left of the time.

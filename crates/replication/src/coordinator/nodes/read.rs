@@ -37,7 +37,8 @@ impl Coordinator {
         let _under_way = self.traffic.begin(work);
         let (progress, until) = (Progress::default(), Instant::now() + options.timeout);
         let retry = Retry::of(&table.schema.options.speculative_retry);
-        let reading = Reading { table, level, until, retry, progress: &progress };
+        let limit = options.limit;
+        let reading = Reading { table, level, until, retry, progress: &progress, limit };
         let reads = async {
             if let Some(wanted) = &options.wanted
                 && !wanted.take().await
@@ -45,8 +46,9 @@ impl Coordinator {
                 return Err(read_failed(unwanted(), level, progress.required.get()));
             }
             if level.is_serial() {
-                let kind = WriteKind::Cas;
-                let round = WriteOptions { consistency: level, timeout: options.timeout, kind };
+                let (kind, limit) = (WriteKind::Cas, None);
+                let timeout = options.timeout;
+                let round = WriteOptions { consistency: level, timeout, kind, limit };
                 return self.read_serial(table, command, &round).await;
             }
             match &command.partitions {
@@ -67,6 +69,7 @@ impl Coordinator {
             let failure = match error {
                 ReadError::Timeout { .. } => Failure::Timeout,
                 ReadError::Unavailable { .. } => Failure::Unavailable,
+                ReadError::RateLimited(_) => Failure::LimitedThere,
                 _ => Failure::Other,
             };
             self.traffic.fail(work, failure);
@@ -122,7 +125,8 @@ impl Coordinator {
             plan.asked = [spare][..].into();
         }
         let asked = ReadCommand { shape: RowShape::Whole, ..command.clone() };
-        let request = Asked::new(table, &asked, reading.until);
+        let mut request = Asked::new(table, &asked, reading.until);
+        request.limit = reading.limit_among(&copies.replicas);
         let questions = (Question::Data, Question::Data);
         let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
         let pages = answers.into_iter().find_map(|(_, answer)| match answer {
@@ -146,7 +150,8 @@ impl Coordinator {
             true => ReadCommand { shape: RowShape::Whole, ..command.clone() },
             false => digest::comparable(command),
         };
-        let request = Asked::new(table, &asked, reading.until);
+        let mut request = Asked::new(table, &asked, reading.until);
+        request.limit = reading.limit_among(&copies.replicas);
         let questions = (Question::Data, Question::Digest);
         let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
         let digest_of = |answer: &Answer| match answer {

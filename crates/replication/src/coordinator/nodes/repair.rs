@@ -34,7 +34,11 @@ impl Coordinator {
         let mut all: Vec<FrozenMutation> = Vec::new();
         let mut next = ReadCommand { shape: RowShape::Whole, ..command.clone() };
         for round in 1.. {
-            let request = Asked::new(reading.table, &next, reading.until);
+            let mut request = Asked::new(reading.table, &next, reading.until);
+            if round == 1 && schema.is_counter() {
+                // Others are compared first, and were counted then.
+                request.limit = reading.limit_among(&copies.replicas);
+            }
             let questions = (Question::Mutations, Question::Mutations);
             let answers = self.gather(reading, copies, &mut plan, questions, &request).await?;
             let (who, stretches) = by_replica(answers);

@@ -204,7 +204,8 @@ impl Rounds {
         let progress = Progress::default();
         let retry = Retry::of(&self.table.schema.options.speculative_retry);
         let table = &*self.table;
-        let reading = Reading { table, level, until: self.until, retry, progress: &progress };
+        let (until, limit) = (self.until, None);
+        let reading = Reading { table, level, until, retry, progress: &progress, limit };
         let read = self.coordinator.read_stretch(&reading, self.replicas.clone(), command);
         timeout(left(self.until), read).await.unwrap_or_else(|_| {
             let (received, required) = (progress.received.get(), progress.required.get());
@@ -415,7 +416,7 @@ impl Rounds {
         let spread = Spread::of(&self.table, self.replicas.clone(), told);
         // It was chosen, so it happens, whenever those that are away learn it.
         let timeout = left(self.until).max(LEARN_TIMEOUT_MIN);
-        let options = WriteOptions { consistency: level, timeout, kind };
+        let options = WriteOptions { consistency: level, timeout, kind, limit: None };
         match self.coordinator.spread(spread, &options).await {
             Err(WriteError::Unavailable { consistency, required, .. }) => {
                 Err(WriteError::Timeout { consistency, received: 0, required, kind })
@@ -620,5 +621,6 @@ pub(super) fn of_read(error: WriteError) -> ReadError {
         }
         WriteError::Overloaded(reason) => ReadError::Overloaded(reason),
         WriteError::Refused(reason) => ReadError::Refused(reason),
+        WriteError::RateLimited(limited) => ReadError::RateLimited(limited),
     }
 }

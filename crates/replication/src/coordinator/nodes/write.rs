@@ -4,8 +4,11 @@
 //! told how they end, in time, and this node within the same poll. So the usual write is one task,
 //! without a timer. The answer is there when enough have acknowledged; the others go on in the
 //! background, unless so much does already: then the write waits for all of them.
+//!
+//! A replica that rejects a write for the rate of its partition gets no hint of it, unless enough
+//! of the others have it: then it is to have it too.
 
-use super::peers::{Told, acknowledged, speechless};
+use super::peers::{Told, acknowledged, rate_limited, speechless};
 use super::{Coordinator, Planted, refuse_write, target};
 use crate::coordinator::own_coordinator;
 use crate::error::WriteError;
@@ -13,6 +16,7 @@ use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidates, Tally, Unavailable, plan_write};
+use crate::rate::{Limit, Operation};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
 use messaging::{CallError, Caller, Messaging};
@@ -117,6 +121,9 @@ struct Pending {
     /// When it began, for hints.
     began: i64,
     has_missed: Cell<bool>,
+    /// What replicas are told of limits of the tables, and those that rejected it, by their places.
+    limit: Option<Limit>,
+    limited: Cell<u64>,
     /// Another node has it.
     is_elsewhere: Cell<bool>,
     first: RefCell<Option<Refusal>>,
@@ -174,7 +181,14 @@ impl Pending {
             }
             Err(refusal) => {
                 self.tally.borrow_mut().fail(candidate);
-                note_missed(self, replica);
+                match refusal.kind {
+                    // Whether it is to have the write all the same others decide.
+                    RefusalKind::RateLimited if number < u64::BITS as usize => {
+                        self.has_missed.set(true);
+                        self.limited.set(self.limited.get() | 1 << number);
+                    }
+                    _ => note_missed(self, replica),
+                }
                 self.first.borrow_mut().get_or_insert(refusal);
             }
         }
@@ -204,6 +218,14 @@ impl Caller for Pending {
 fn all_have_ended(pending: &Pending) {
     debug_assert!(pending.outstanding.get() == 0, "said-uncertain: some have not ended");
     debug_assert!(pending.goes_on.borrow().is_none(), "bounded: ended, and goes on");
+    let limited = pending.limited.get();
+    if limited != 0 && pending.tally.borrow().is_met() {
+        stdx::probe!("a write is acknowledged that one replica has rejected for its rate");
+        let is_limited = |at: &usize| *at < u64::BITS as usize && limited & 1 << at != 0;
+        for number in (0..pending.replicas.len()).filter(is_limited) {
+            note_missed(pending, &pending.replicas[number]);
+        }
+    }
     if let Told::Learned { place, ballot, .. } = &pending.told
         && !pending.has_missed.get()
         && let Ok(coordinator) = own_coordinator()
@@ -301,6 +323,8 @@ impl Coordinator {
             time: options.timeout,
             began,
             has_missed: Cell::new(false),
+            limit: options.limit.map(|limit| if is_here { Limit::Counts } else { limit }),
+            limited: Cell::new(0),
             first: RefCell::default(),
             goes_on: RefCell::default(),
         });
@@ -326,7 +350,8 @@ impl Coordinator {
                 _ if replica.is_here => here = Some(number),
                 None => pending.settle(number, Err(speechless())),
                 Some(messaging) => {
-                    let (target, message) = (target(replica), pending.told.payload());
+                    let message = pending.told.limited_payload(pending.limit);
+                    let target = target(replica);
                     // It goes on after the answer: nobody cancels it.
                     messaging.call_for(pending.clone(), number, target, message, deadline);
                 }
@@ -381,6 +406,10 @@ impl Coordinator {
                 debug_assert!(pending.has_missed.get(), "acknowledged-at-level: all have it");
                 return Err(WriteError::Timeout { consistency, received, required, kind });
             };
+            if refusal.kind == RefusalKind::RateLimited {
+                let limited = rate_limited(Operation::Write, refusal);
+                return Err(WriteError::RateLimited(limited));
+            }
             let (failures, reason) = (tally.failures(), refusal.text);
             return Err(WriteError::Failure {
                 consistency,

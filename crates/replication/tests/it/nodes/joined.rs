@@ -107,7 +107,7 @@ async fn write(name: &str, pk: i32, value: i32, level: Consistency) -> Result<()
     let table = entry("ks", name);
     let mutation = rows::put(&table, pk, value, value.into());
     let kind = WriteKind::Simple;
-    let options = WriteOptions { consistency: level, timeout: 2 * SECOND, kind };
+    let options = WriteOptions { consistency: level, timeout: 2 * SECOND, kind, limit: None };
     let coordinator = runtime::local::get::<Coordinator>();
     coordinator.write(&table, rows::token(pk), mutation, &options).await
 }

@@ -5,6 +5,7 @@ mod batchlog;
 mod faults;
 mod hints;
 mod joined;
+mod limits;
 mod lwt;
 mod lwt_faults;
 mod world;

@@ -23,6 +23,8 @@ use storage::SyncMode;
 use testkit::config::{boot_config, change, entry};
 use testkit::rows;
 
+/// Reads, and writes, of a partition of `l` in a second.
+pub(super) const LIMIT: u32 = 10;
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 const PORT: u16 = 7000;
 const PARTS_LOG2: u32 = 4;
@@ -41,6 +43,8 @@ pub(super) struct Known {
     pub(super) alive: Vec<AtomicBool>,
     /// Whether each node sees itself, if it has a copy, as the first of those who have one.
     pub(super) all_lead: AtomicBool,
+    /// Nodes lack every feature that is asked for.
+    pub(super) is_old: AtomicBool,
     lives: AtomicU64,
 }
 
@@ -113,6 +117,9 @@ impl Places for Ring {
     fn others(&self) -> Vec<Uuid> {
         (0..self.known.centers.len()).filter(|node| *node != self.me).map(id_of).collect()
     }
+    fn enables(&self, _: &str) -> bool {
+        !self.known.is_old.load(Ordering::Relaxed)
+    }
     /// Every other node is in one of two racks.
     fn neighbors(&self) -> Vec<Neighbor> {
         let rack = |node: usize| (node % 2) as u16;
@@ -176,6 +183,7 @@ impl Nodes {
             addresses,
             alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
             all_lead: AtomicBool::new(false),
+            is_old: AtomicBool::new(false),
             lives: AtomicU64::new(1),
         });
         // Some tables have tablets, which each node deals to its shards.
@@ -299,7 +307,7 @@ async fn live(
         if schema.keyspace("ks").is_some() {
             return Vec::new();
         }
-        let tables = ["t", "c", "r"].map(|name| SchemaChange::CreateTable(table(name)));
+        let tables = ["t", "c", "r", "l"].map(|name| SchemaChange::CreateTable(table(name)));
         let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
         changes.extend(tables);
         changes
@@ -341,12 +349,20 @@ fn keyspace(copies: u32, centers: u16, tablets: Option<u32>) -> Keyspace {
 }
 
 /// `t (pk int PRIMARY KEY, v int)`, `c (pk int PRIMARY KEY, v counter)`,
-/// `r (pk int, ck int, v int, w int, PRIMARY KEY (pk, ck))`, with the same ids on all nodes.
+/// `r (pk int, ck int, v int, w int, PRIMARY KEY (pk, ck))`, and `l`, which is as `t` and limits
+/// requests to partitions, with the same ids on all nodes.
 fn table(name: &str) -> TableSchema {
     let id = Uuid::from_u128(0x2000 + u128::from(name.as_bytes()[0]));
     let builder = TableSchema::builder("ks", name, id).partition_key("pk", Type::Int);
     let builder = match name {
         "t" => builder.regular("v", Type::Int),
+        "l" => {
+            let limits = ["max_reads_per_second", "max_writes_per_second"];
+            let limits = limits.map(|name| (name.to_owned(), LIMIT.to_string()));
+            let mut table = builder.regular("v", Type::Int).build().expect("a table");
+            table.options.per_partition_rate_limit = limits.to_vec();
+            return table;
+        }
         "c" => builder.regular("v", Type::Counter),
         _ => builder.clustering("ck", Type::Int).regular("v", Type::Int).regular("w", Type::Int),
     };
@@ -354,7 +370,8 @@ fn table(name: &str) -> TableSchema {
 }
 
 pub(super) fn write_options(consistency: Consistency) -> WriteOptions {
-    WriteOptions { consistency, timeout: 2 * SECOND, kind: WriteKind::Simple }
+    let kind = WriteKind::Simple;
+    WriteOptions { consistency, timeout: 2 * SECOND, kind, limit: None }
 }
 
 pub(super) fn coordinator() -> Rc<Coordinator> {
@@ -458,7 +475,8 @@ async fn conditional(
     (serial, commit): (Consistency, Consistency),
     wish: Wish,
 ) -> Result<Changed, WriteError> {
-    let options = WriteOptions { consistency: serial, timeout: 2 * SECOND, kind: WriteKind::Cas };
+    let (kind, limit) = (WriteKind::Cas, None);
+    let options = WriteOptions { consistency: serial, timeout: 2 * SECOND, kind, limit };
     let table = entry("ks", "t");
     let (kind, from, to) = match wish {
         Wish::Change { from, to } => (u8::from(from.is_some()), from.unwrap_or(0), to),
