@@ -185,14 +185,66 @@ impl TableTraffic {
 pub struct CasCounts {
     /// Their conditions did not hold.
     pub condition_not_met: Count,
-    /// Writes of rounds that another had left unfinished.
+    /// Writes of rounds that another had left unfinished, completed by conditional writes.
     pub unfinished_commits: Count,
+    /// The same by serial reads.
+    pub unfinished_by_reads: Count,
     /// Times that a round began again, because another one had begun.
     pub contention: Count,
+    /// How often conditional writes began again, of those that did, and serial reads.
+    pub contended_writes: Contended,
+    pub contended_reads: Contended,
+    /// Conditional writes that ended in a timeout since nobody knew what became of them.
+    pub uncertain: Count,
     /// Rows of ended rounds that were removed.
     pub pruned: Count,
     /// Such rows that stay until the next start.
     pub dropped_prunes: Count,
+}
+
+/// Writes that one replica of a data centre passes on to the others there.
+#[derive(Debug, Default)]
+pub struct RelayCounts {
+    /// Relays that this shard has told, once for each data centre.
+    pub told: Count,
+    /// Those that broke, so that the replicas behind them were told directly.
+    pub broken: Count,
+    /// Replicas to which this shard has passed on what another node coordinates.
+    pub forwarded: Count,
+    /// Those that it did not reach.
+    pub errors: Count,
+}
+
+/// How often requests did something, of those that did it at all.
+#[derive(Debug, Default)]
+pub struct Contended {
+    /// Those that did it at most so often: once, twice, 4, 8 .. 128 times, or more often.
+    counts: [Count; Contended::BOUNDS.len() + 1],
+    times: Count,
+}
+
+impl Contended {
+    /// The bounds of the counts.
+    pub const BOUNDS: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+    /// A request did it so often.
+    pub fn add(&self, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.counts[Contended::BOUNDS.partition_point(|bound| *bound < times)].add(1);
+        self.times.add(times);
+    }
+
+    /// How many requests are within each bound and beyond the one before; the last are beyond all.
+    pub fn counts(&self) -> [u64; Contended::BOUNDS.len() + 1] {
+        self.counts.each_ref().map(Count::get)
+    }
+
+    /// How often all of them did it.
+    pub fn times(&self) -> u64 {
+        self.times.get()
+    }
 }
 
 /// What a shard has led. Lives in `runtime::local`; see [`Traffic::of_shard`].
@@ -213,6 +265,8 @@ pub struct Traffic {
     /// Reads and writes that other nodes coordinate, and this shard rejected: of partitions that
     /// were asked too often.
     pub rejected: [Count; 2],
+    /// Writes by way of a replica of another data centre.
+    pub relays: RelayCounts,
     in_flight: [Cell<u64>; Work::ALL.len()],
 }
 
@@ -308,5 +362,15 @@ mod tests {
         assert_eq!((traffic.in_flight(Work::Read), traffic.in_flight(Work::Write)), (2, 0));
         drop(two);
         assert_eq!(traffic.in_flight(Work::Read), 0);
+    }
+
+    #[test]
+    fn who_began_again_is_counted_by_how_often() {
+        let contended = Contended::default();
+        for times in [0, 1, 1, 2, 3, 4, 128, 129, 1000] {
+            contended.add(times);
+        }
+        assert_eq!(contended.counts(), [2, 1, 2, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(contended.times(), 1268);
     }
 }

@@ -103,6 +103,11 @@ impl Messaging {
         messaging
     }
 
+    /// The host id by which others know this node.
+    pub fn host(&self) -> HostId {
+        self.services.config.host
+    }
+
     /// This shard's, where it has begun.
     pub fn current() -> Option<Rc<Messaging>> {
         runtime::local::try_get()

@@ -5,11 +5,12 @@
 //!  - *part-of-all*: what is required of a data center is no more than of the cluster, and what is
 //!    alive no more than there is.
 //!
-//! In reading order: this, of a cluster of one node; [`nodes`], of several; [`holders`], of logged
-//! batches.
+//! In reading order: this, of a cluster of one node; [`nodes`], of several; [`relay`], of several
+//! data centers; [`holders`], of logged batches.
 
 pub mod holders;
 pub mod nodes;
+pub mod relay;
 
 use crate::options::Consistency;
 use cluster::Replication;

@@ -13,10 +13,11 @@ use crate::options::{WriteKind, WriteOptions};
 use crate::range;
 use crate::rate::{Limit, Operation};
 use crate::wire::limited::Asks;
+use crate::wire::relay::{Done, Place, Relay, Relayed};
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::{TableEntry, TableKind};
-use messaging::{Payload, Request, Verbs};
-use model::{TableId, TableSchema, Token};
+use messaging::{Messaging, Payload, Request, Verb, Verbs};
+use model::{TableId, TableSchema, Token, Uuid};
 use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use nodes::{Cause, refused};
@@ -63,6 +64,7 @@ pub fn serve(verbs: &mut Verbs) {
         reply(increment(&request).await.map(|()| Payload::empty()))
     });
     serve_rounds(verbs);
+    serve_relays(verbs);
     verbs.on_request(verb::BATCH_STORE, |request| async move {
         reply(keep_batch(&request).await.map(|()| Payload::empty()))
     });
@@ -74,12 +76,30 @@ pub fn serve(verbs: &mut Verbs) {
     });
 }
 
+/// Writes that one replica of a data centre passes on to the others there.
+fn serve_relays(verbs: &mut Verbs) {
+    verbs.on_request(verb::RELAY, |request| async move {
+        reply(relay(&request).await.map(|()| Payload::empty()))
+    });
+    verbs.on_one_way(verb::RELAYED, |request| async move { relayed(&request).await });
+    verbs.on_one_way(verb::RELAYED_DONE, |request| async move {
+        match Done::decode(&request.take_payload()) {
+            Ok(done) => {
+                if let Ok(coordinator) = own_coordinator() {
+                    coordinator.hear_of_relayed(&request.from, done);
+                }
+            }
+            Err(damaged) => complain(&request, damaged),
+        }
+    });
+}
+
 /// The rounds of conditional writes.
 fn serve_rounds(verbs: &mut Verbs) {
     verbs.on_request(verb::PAXOS_PREPARE, |request| async move { reply(promise(&request).await) });
     verbs.on_request(verb::PAXOS_ACCEPT, |request| async move { reply(accept(&request).await) });
     verbs.on_request(verb::PAXOS_LEARN, |request| async move {
-        reply(learn(&request).await.map(|()| Payload::empty()))
+        reply(learn(&request, &request.take_payload()).await.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::PAXOS_PRUNE, |request| async move {
         reply(prune(&request).await.map(|()| Payload::empty()))
@@ -161,6 +181,52 @@ async fn write(request: &Request, payload: &[u8], limit: Option<Limit>) -> Resul
     }
     let applied = Box::pin(coordinator.apply_here(mutations)).await;
     applied.map_err(|error| refused(Cause::Write(error)))
+}
+
+/// A write that this node makes, and passes on to others, each of which tells who coordinates it.
+async fn relay(request: &Request) -> Result<(), Refusal> {
+    let payload = request.take_payload();
+    let (relay, asked) = Relay::decode(&payload).map_err(damaged)?;
+    let from = &request.from;
+    let origin = Place { host: Uuid::from_u128(from.host.0), shard: from.shard };
+    let asks = relay.asks;
+    coordinator()?.pass_on(origin, relay, asked, until(request));
+    carry_out(request, asks, asked).await
+}
+
+/// A write that another replica has passed on.
+async fn relayed(request: &Request) {
+    let payload = request.take_payload();
+    let (relayed, asked) = match Relayed::decode(&payload) {
+        Ok(relayed) => relayed,
+        Err(damaged) => return complain(request, damaged),
+    };
+    let Relayed { asks, write, origin } = relayed;
+    let carried_out = carry_out(request, asks, asked);
+    let carried_out = timeout(nodes::left(until(request)), Box::pin(carried_out)).await;
+    // Who waits for it knows when its time is over.
+    if let (Ok(outcome), Some(messaging)) = (carried_out, Messaging::current()) {
+        let host = Uuid::from_u128(messaging.host().0);
+        nodes::tell_origin(origin, Done { write, host, outcome }).await;
+    }
+}
+
+/// What is passed on.
+async fn carry_out(request: &Request, asks: Verb, asked: &[u8]) -> Result<(), Refusal> {
+    match asks {
+        verb::PAXOS_LEARN => learn(request, asked).await,
+        verb::LIMITED => match wire::limited::decode(asked).map_err(damaged)? {
+            (Asks::Write, limit, asked) => write(request, asked, Some(limit)).await,
+            _ => Err(damaged(Damaged::new("a read is passed on", 0))),
+        },
+        _ => write(request, asked, None).await,
+    }
+}
+
+/// What nobody waits for is damaged.
+fn complain(request: &Request, damaged: Damaged) {
+    let (node, verb) = (request.from.host, request.verb.name);
+    tracing::warn!(target: "replication", %node, verb, %damaged, "a damaged message");
 }
 
 async fn check(
@@ -339,9 +405,9 @@ async fn accept(request: &Request) -> Result<Payload, Refusal> {
     Ok(Payload::from(wire::paxos::encode_verdict(verdict)))
 }
 
-async fn learn(request: &Request) -> Result<(), Refusal> {
+async fn learn(request: &Request, payload: &[u8]) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let proposal = wire::paxos::decode_learned(&request.take_payload());
+    let proposal = wire::paxos::decode_learned(payload);
     let (place, ballot, proposal) = proposal.map_err(damaged)?;
     check(&coordinator, &proposal, until(request)).await?;
     let learned = coordinator.learn_here(place, ballot, proposal).await;

@@ -10,7 +10,7 @@
 //! TRUNCATE            table:16                              -> nothing
 //! ```
 //! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
-//! partitions with limits in `limited`.
+//! partitions with limits in `limited`, those by way of a replica in `relay`.
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -20,13 +20,15 @@
 //!  - *foreign-is-damaged*: no bytes make a decoder panic, or reserve more than they are long; what
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
-//! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`.
+//! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
+//! `relay`.
 
 pub mod answer;
 pub(crate) mod batches;
 pub mod command;
 pub(crate) mod limited;
 pub(crate) mod paxos;
+pub(crate) mod relay;
 
 /// The verbs: 101 to 199. Those of membership and group 0 stand before them.
 pub mod verb {
@@ -47,7 +49,10 @@ pub mod verb {
     pub const BATCH_STORE: Verb = Verb::new(119, "BATCH_STORE");
     pub const BATCH_FORGET: Verb = Verb::new(120, "BATCH_FORGET");
     pub const LIMITED: Verb = Verb::new(121, "LIMITED");
+    pub const RELAY: Verb = Verb::new(122, "RELAY");
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
+    pub const RELAYED: Verb = Verb::new(124, "RELAYED");
+    pub const RELAYED_DONE: Verb = Verb::new(125, "RELAYED_DONE");
 }
 
 pub use answer::{Refusal, RefusalKind};

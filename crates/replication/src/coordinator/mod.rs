@@ -198,6 +198,7 @@ impl Coordinator {
                 runtime::local::clear::<Coordinator>();
                 coordinator.background.cancel().await;
                 // What is on its way to other nodes leaves hints, which stop later.
+                coordinator.end_relayed();
                 if let Some(messaging) = Messaging::current() {
                     messaging.end_callers().await;
                 }

@@ -2,9 +2,9 @@
 
 use super::counters;
 use super::spans::{self, Steps};
-use admin::metrics::{Labels, Sheet};
+use admin::metrics::{Buckets, Labels, Sheet};
 use cluster::Traffic;
-use cluster::traffic::{Failure, Work};
+use cluster::traffic::{Contended, Failure, Work};
 use replication::Coordinator;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
@@ -224,6 +224,16 @@ fn cas(sheet: &mut Sheet, traffic: &Traffic) {
             traffic.cas.unfinished_commits.get(),
         ),
         (
+            "storage_proxy_coordinator_cas_read_unfinished_commit",
+            "Unfinished Paxos rounds completed by a read at a serial level.",
+            traffic.cas.unfinished_by_reads.get(),
+        ),
+        (
+            "storage_proxy_coordinator_cas_write_timeout_due_to_uncertainty",
+            "Conditional writes that timed out since nobody knew what became of them.",
+            traffic.cas.uncertain.get(),
+        ),
+        (
             "storage_proxy_coordinator_cas_prune",
             "Paxos rows removed after their round ended.",
             traffic.cas.pruned.get(),
@@ -235,6 +245,32 @@ fn cas(sheet: &mut Sheet, traffic: &Traffic) {
         ),
     ];
     rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, LABELS, *value));
+    let contended = [
+        (
+            "storage_proxy_coordinator_cas_read_contention",
+            "How often reads at a serial level began a Paxos round again, of those that did.",
+            &traffic.cas.contended_reads,
+        ),
+        (
+            "storage_proxy_coordinator_cas_write_contention",
+            "How often conditional writes began a Paxos round again, of those that did.",
+            &traffic.cas.contended_writes,
+        ),
+    ];
+    for (name, help, contended) in contended {
+        sheet.histogram(name, help, LABELS, &contention(contended));
+    }
+}
+
+fn contention(contended: &Contended) -> Buckets {
+    let counts = contended.counts();
+    let up_to = |at: usize| counts[..=at].iter().sum::<u64>();
+    let bounds = Contended::BOUNDS.iter().enumerate();
+    Buckets {
+        up_to: bounds.map(|(at, bound)| (*bound as f64, up_to(at))).collect(),
+        sum: contended.times() as f64,
+        count: up_to(Contended::BOUNDS.len()),
+    }
 }
 
 /// What came to storage: one node has all copies.
@@ -251,6 +287,26 @@ fn replica(sheet: &mut Sheet, traffic: &Traffic) {
                 "storage_proxy_replica_cross_shard_ops",
                 "Reads and writes forwarded to another shard.",
                 traffic.cross_shard.get(),
+            ),
+            (
+                "storage_proxy_replica_forwarded_mutations",
+                "Writes of other data centers that were passed on to a replica.",
+                traffic.relays.forwarded.get(),
+            ),
+            (
+                "storage_proxy_replica_forwarding_errors",
+                "Writes of other data centers that did not reach a replica.",
+                traffic.relays.errors.get(),
+            ),
+            (
+                "storage_proxy_coordinator_relayed_writes",
+                "Writes to several replicas of another data center by way of one of them.",
+                traffic.relays.told.get(),
+            ),
+            (
+                "storage_proxy_coordinator_broken_relays",
+                "Those that were sent to each replica after all, since the one broke.",
+                traffic.relays.broken.get(),
             ),
             (
                 "database_total_reads_rate_limited",

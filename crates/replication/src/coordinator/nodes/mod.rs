@@ -12,7 +12,8 @@
 //!  - *said-uncertain*: a write that some replica may have is a timeout or a failure; only one that
 //!    none was asked for is unavailable or refused.
 //!
-//! In reading order: `peers` (a question to one replica), `write`, `gather` (questions to several),
+//! In reading order: `peers` (a question to one replica), `write`, `relays` (writes to other data
+//! centres), `gather` (questions to several),
 //! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
 //! `owner` (writes that depend on what is there), `lead` (who leads rounds), `batches`, `holders`
 //! (who keeps them), `complete` (those that are left), `counters`, `truncate`.
@@ -26,6 +27,7 @@ mod lead;
 mod owner;
 mod peers;
 mod read;
+mod relays;
 mod repair;
 mod ring;
 mod rounds;
@@ -40,6 +42,7 @@ pub use lead::Executor;
 pub(crate) use lead::options_of;
 pub use owner::{Owner, Round};
 pub(crate) use peers::{Cause, left, refused};
+pub(crate) use relays::tell_origin;
 pub use rounds::Proposed;
 pub use write::Background;
 pub(crate) use write::Watch;
@@ -63,6 +66,7 @@ pub(crate) struct Nodes {
     /// In place of what the cluster knows.
     places: OnceCell<Rc<dyn Places>>,
     background: Background,
+    relays: relays::Relays,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,
     joining: gather::Joining,
@@ -100,6 +104,8 @@ pub enum Planted {
     ForgetsBatches,
     /// It replays them with timestamps of its own.
     ReplaysAnew,
+    /// What a relay acknowledges counts for those that it tells, too.
+    TrustsRelays,
 }
 
 impl Coordinator {

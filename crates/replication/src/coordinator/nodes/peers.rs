@@ -138,7 +138,7 @@ impl Coordinator {
             return self.tell_here(mutations, time).await;
         }
         let Some(messaging) = Messaging::current() else { return Err(speechless()) };
-        let (verb, payload) = mutations.payload();
+        let (verb, payload) = mutations.payload(None);
         acknowledged(replica, messaging.call(target(replica), verb, payload, time).await)
     }
 
@@ -232,35 +232,26 @@ impl Told {
         self.size_bytes() + if matches!(self, Told::Many(..)) { 0 } else { 4 }
     }
 
-    /// The same, with what a replica is told of limits of the tables.
-    pub(super) fn limited_payload(&self, limit: Option<Limit>) -> (Verb, Payload) {
-        let Some(limit) = limit else { return self.payload() };
-        let mut head = limited::head(Asks::Write, limit);
-        let bytes = match self {
-            Told::One(bytes) => {
-                head.extend_from_slice(&wire::single_head(bytes));
-                bytes
-            }
-            Told::Many(_, bytes) => bytes,
-            // No replica judges what was chosen.
-            Told::Learned { .. } => return self.payload(),
-        };
-        (verb::LIMITED, Payload::with_shared(head, bytes.clone()))
+    /// As a request: with what a replica is told of limits of the tables, if anything.
+    pub(super) fn payload(&self, limit: Option<Limit>) -> (Verb, Payload) {
+        let (verb, head, bytes) = self.parts(limit);
+        (verb, Payload::with_shared(head, bytes))
     }
 
-    pub(super) fn payload(&self) -> (Verb, Payload) {
-        match self {
-            Told::One(bytes) => {
-                (verb::MUTATION, Payload::with_shared(wire::single_head(bytes), bytes.clone()))
-            }
-            Told::Many(_, bytes) => {
-                (verb::MUTATION, Payload::with_shared(Vec::new(), bytes.clone()))
-            }
+    /// The same: verb, head and body.
+    pub(super) fn parts(&self, limit: Option<Limit>) -> (Verb, Vec<u8>, Rc<Vec<u8>>) {
+        let (verb, head, bytes) = match self {
+            Told::One(bytes) => (verb::MUTATION, wire::single_head(bytes), bytes),
+            Told::Many(_, bytes) => (verb::MUTATION, Vec::new(), bytes),
+            // No replica judges what was chosen.
             Told::Learned { ballot, bytes, .. } => {
-                let head = ballot.to_bytes().to_vec();
-                (verb::PAXOS_LEARN, Payload::with_shared(head, bytes.clone()))
+                return (verb::PAXOS_LEARN, ballot.to_bytes().to_vec(), bytes.clone());
             }
-        }
+        };
+        let Some(limit) = limit else { return (verb, head, bytes.clone()) };
+        let mut limited = limited::head(Asks::Write, limit);
+        limited.extend_from_slice(&head);
+        (verb::LIMITED, limited, bytes.clone())
     }
 }
 

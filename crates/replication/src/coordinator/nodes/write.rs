@@ -16,10 +16,11 @@ use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidates, Tally, Unavailable, plan_write};
+use crate::plan::relay::{PLACES_MAX, places};
 use crate::rate::{Limit, Operation};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::{Replication, TableEntry};
-use messaging::{CallError, Caller, Messaging};
+use messaging::{CallError, Caller, Messaging, Payload, Verb};
 use mutation::FrozenMutation;
 use runtime::task::join_all;
 use runtime::time::{Instant, timeout, wall_micros};
@@ -109,20 +110,20 @@ impl Spread {
 }
 
 /// A write under way.
-struct Pending {
-    replicas: Rc<[Replica]>,
-    candidates: Candidates,
+pub(super) struct Pending {
+    pub(super) replicas: Rc<[Replica]>,
+    pub(super) candidates: Candidates,
     tally: RefCell<Tally>,
     /// Who waits for replicas to end.
     waits: Cell<Option<Waker>>,
     outstanding: Cell<usize>,
-    told: Told,
+    pub(super) told: Told,
     time: Duration,
     /// When it began, for hints.
     began: i64,
     has_missed: Cell<bool>,
     /// What replicas are told of limits of the tables, and those that rejected it, by their places.
-    limit: Option<Limit>,
+    pub(super) limit: Option<Limit>,
     limited: Cell<u64>,
     /// Another node has it.
     is_elsewhere: Cell<bool>,
@@ -162,13 +163,18 @@ impl Pending {
         .await;
     }
 
+    /// As a replica is told.
+    pub(super) fn payload(&self) -> (Verb, Payload) {
+        self.told.payload(self.limit)
+    }
+
     fn is_decided(&self) -> bool {
         let tally = self.tally.borrow();
         tally.is_met() || tally.is_lost()
     }
 
     /// A replica has ended.
-    fn settle(&self, number: usize, told: Result<(), Refusal>) {
+    pub(super) fn settle(&self, number: usize, told: Result<(), Refusal>) {
         let (replica, candidate) = (&self.replicas[number], &self.candidates[number]);
         match told {
             Ok(()) => {
@@ -183,7 +189,7 @@ impl Pending {
                 self.tally.borrow_mut().fail(candidate);
                 match refusal.kind {
                     // Whether it is to have the write all the same others decide.
-                    RefusalKind::RateLimited if number < u64::BITS as usize => {
+                    RefusalKind::RateLimited if number < PLACES_MAX => {
                         self.has_missed.set(true);
                         self.limited.set(self.limited.get() | 1 << number);
                     }
@@ -221,8 +227,7 @@ fn all_have_ended(pending: &Pending) {
     let limited = pending.limited.get();
     if limited != 0 && pending.tally.borrow().is_met() {
         stdx::probe!("a write is acknowledged that one replica has rejected for its rate");
-        let is_limited = |at: &usize| *at < u64::BITS as usize && limited & 1 << at != 0;
-        for number in (0..pending.replicas.len()).filter(is_limited) {
+        for number in places(limited) {
             note_missed(pending, &pending.replicas[number]);
         }
     }
@@ -344,13 +349,19 @@ impl Coordinator {
         let messaging = Messaging::current();
         let deadline = Instant::now() + pending.time;
         let mut here = None;
+        let is_far = pending.candidates.iter().any(|candidate| !candidate.is_local_dc);
+        let relayed = match &messaging {
+            Some(messaging) if is_far => self.tell_by_relays(messaging, pending, deadline),
+            _ => 0,
+        };
         for (number, replica) in pending.replicas.iter().enumerate() {
             match &messaging {
                 _ if !pending.candidates[number].is_alive => note_missed(pending, replica),
+                _ if number < PLACES_MAX && relayed & 1 << number != 0 => {}
                 _ if replica.is_here => here = Some(number),
                 None => pending.settle(number, Err(speechless())),
                 Some(messaging) => {
-                    let message = pending.told.limited_payload(pending.limit);
+                    let message = pending.payload();
                     let target = target(replica);
                     // It goes on after the answer: nobody cancels it.
                     messaging.call_for(pending.clone(), number, target, message, deadline);

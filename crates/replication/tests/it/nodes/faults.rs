@@ -160,9 +160,12 @@ struct Schedule {
 impl Schedule {
     fn new(seed: u64, planted: Option<Planted>) -> Schedule {
         let mut prng = Prng::from_seed(seed);
-        let count = prng.between(3, 5);
-        let shards: Vec<_> = (0..count).map(|_| (prng.between(1, 3) as u16, 0)).collect();
-        let nodes = Nodes::with(seed, &shards, 3, planted);
+        // Every other schedule has two data centres, of several replicas each.
+        let centers = 1 + seed % 2;
+        let (count, copies) = if centers == 1 { (prng.between(3, 5), 3) } else { (5, 4) };
+        let node = |node: u64| (prng.between(1, 3) as u16, (node % centers) as u16);
+        let shards: Vec<_> = (0..count).map(node).collect();
+        let nodes = Nodes::with(seed, &shards, copies, planted);
         let mut schedule = Schedule { nodes, model: Rc::default(), prng };
         (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
         schedule

@@ -81,8 +81,11 @@ fn rejected_here() -> [u64; 2] {
 
 #[test]
 fn a_partition_has_one_limit_whoever_coordinates() {
-    for (seed, has_copy) in [(1, false), (2, true)] {
-        let mut nodes = Nodes::new(seed, &[1, 1, 1, 1]);
+    // The last has two data centres, and what goes to the other one goes by way of a relay.
+    for (seed, has_copy, centers, copies) in [(1, false, 1, 3), (2, true, 1, 3), (4, false, 2, 4)] {
+        let count = if centers == 1 { 4 } else { 6 };
+        let shards: Vec<_> = (0..count).map(|node| (1, node % centers)).collect();
+        let mut nodes = Nodes::with(seed, &shards, copies, None);
         let pk = row_of(&nodes, 0, has_copy);
         for operation in [Operation::Write, Operation::Read] {
             let (per_second, [by_replicas, by_coordinator]) =
@@ -96,7 +99,7 @@ fn a_partition_has_one_limit_whoever_coordinates() {
             };
             assert!(2000 < expected && other == 0, "{by_replicas}, {by_coordinator}");
         }
-        for node in 0..4 {
+        for node in 0..nodes.count() {
             let rejected = nodes.run(node, async { rejected_here() });
             let judges = !has_copy && nodes.replicas_of(pk).contains(&node);
             assert_eq!(rejected[1] != 0, judges, "node {node} has rejected {rejected:?}");

@@ -8,4 +8,5 @@ mod joined;
 mod limits;
 mod lwt;
 mod lwt_faults;
+mod relays;
 mod world;
