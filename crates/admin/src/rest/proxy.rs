@@ -3,11 +3,11 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
-use super::latency::{estimated, histogram, meter, moving};
+use super::latency::{bucketed, estimated, histogram, meter, moving};
 use crate::call::{Answer, Call};
 use cluster::rates::taken_on_node;
 use cluster::settings::{By, Settings};
-use cluster::traffic::{Failure, Rates, Taken, Traffic, Work};
+use cluster::traffic::{Contended, Failure, Rates, Taken, Traffic, Work};
 use hyper::Method;
 use runtime::{local, on_all_shards};
 use serde_json::{Value, json};
@@ -141,13 +141,32 @@ fn conditional(api: &mut Api) {
         ("cas_write/unfinished_commit", "Unfinished Paxos rounds that they completed", |traffic| {
             traffic.cas.unfinished_commits.get()
         }),
-        ("cas_read/unfinished_commit", "Counted with the writes", |_| 0),
+        ("cas_read/unfinished_commit", "Unfinished Paxos rounds that they completed", |traffic| {
+            traffic.cas.unfinished_by_reads.get()
+        }),
     ];
     for (name, summary, ask) in asked {
         let sum = async move |_: &Rc<Door>, _: &Call| {
             let all = on_all_shards(move || async move { ask(&Traffic::of_shard()) }).await;
             Ok(Answer::json(json!(all.into_iter().sum::<u64>())))
         };
+        api.get(format!("/storage_proxy/metrics/{name}"), summary, sum);
+    }
+    type Of = fn(&Traffic) -> &Contended;
+    let contended: [(&str, Of); 2] = [
+        ("cas_read/contention", |traffic| &traffic.cas.contended_reads),
+        ("cas_write/contention", |traffic| &traffic.cas.contended_writes),
+    ];
+    for (name, of) in contended {
+        let sum = async move |_: &Rc<Door>, _: &Call| {
+            let all = on_all_shards(move || async move { of(&Traffic::of_shard()).counts() });
+            let all = all.await;
+            let beyond = Contended::BOUNDS[Contended::BOUNDS.len() - 1] + 1;
+            let bounds = Contended::BOUNDS.into_iter().chain([beyond]).enumerate();
+            let sums = bounds.map(|(at, bound)| (bound, all.iter().map(|it| it[at]).sum()));
+            Ok(Answer::json(bucketed(sums)))
+        };
+        let summary = "How often they began a Paxos round again, of those that did";
         api.get(format!("/storage_proxy/metrics/{name}"), summary, sum);
     }
     let path = "/storage_proxy/metrics/view_write/moving_average_histogram";

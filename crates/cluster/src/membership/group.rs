@@ -21,6 +21,8 @@ pub struct GroupMember {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     pub id: Uuid,
+    /// How often it was formed anew when its majority was lost.
+    pub generation: u64,
     /// `None`: this node knows of none.
     pub leader: Option<Uuid>,
     /// In the order of their host ids.
@@ -82,8 +84,9 @@ fn own() -> Option<(Uuid, Group)> {
 
 fn seen() -> Option<GroupView> {
     let (id, group) = own()?;
-    let (topology, status) =
-        (runtime::local::get::<Membership>().cluster.topology(), group.status());
+    let membership = runtime::local::get::<Membership>();
+    let (topology, status) = (membership.cluster.topology(), group.status());
+    let generation = membership.generation.borrow().number;
     let host_of = |node: NodeId| {
         let mut all = topology.members();
         all.find(|member| number(member.host_id) == node).map(|member| member.host_id)
@@ -100,5 +103,5 @@ fn seen() -> Option<GroupView> {
     debug_assert!(is_its, "one-leader: {leader:?} is not {:?}", status.leader);
     let ids = |pair: &[GroupMember]| pair[0].host_id < pair[1].host_id;
     debug_assert!(members.windows(2).all(ids), "one-group: a member twice: {members:?}");
-    Some(GroupView { id, leader, members })
+    Some(GroupView { id, generation, leader, members })
 }

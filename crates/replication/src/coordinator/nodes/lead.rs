@@ -14,7 +14,7 @@
 use super::counters::led_badly;
 use super::owner::{Held, Owner};
 use super::peers::{call, left};
-use super::rounds::{Proposed, of_read};
+use super::rounds::{Proposed, Rounding, of_read};
 use super::{Coordinator, target};
 use crate::coordinator::own_coordinator;
 use crate::digest;
@@ -102,7 +102,7 @@ impl Coordinator {
             Some(executor?.execute(owner, request).await)
         };
         let held: Held<Option<Vec<u8>>> =
-            self.hold(table, Token::of(key), key, options, change).await;
+            self.hold(table, Token::of(key), key, (options, Rounding::Write), change).await;
         let stops = || WriteError::Overloaded("the node starts or stops".to_owned());
         self.answer(table, options, held)?.ok_or_else(stops)
     }
@@ -180,7 +180,7 @@ impl Coordinator {
                 }
             }
         };
-        let held = self.hold(table, Token::of(key), key, options, read).await;
+        let held = self.hold(table, Token::of(key), key, (options, Rounding::Read), read).await;
         self.answer(table, options, held).map_err(of_read)?
     }
 

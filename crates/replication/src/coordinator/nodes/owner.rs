@@ -8,7 +8,7 @@
 //!    chosen only if nothing was in between.
 
 use super::refuse_write;
-use super::rounds::{Proposed, Rounds};
+use super::rounds::{Proposed, Rounding, Rounds};
 use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
@@ -75,7 +75,8 @@ impl Coordinator {
             self.admit_write(table, options)?;
         }
         let begun = self.begin_write(options, 1);
-        let done = self.hold(table, token, key, options, change).await;
+        let held = self.hold(table, token, key, (options, Rounding::Write), change);
+        let done = held.await;
         self.end_write(table, options, begun, done)
     }
 
@@ -85,7 +86,7 @@ impl Coordinator {
         table: &TableEntry,
         token: Token,
         key: &[u8],
-        options: &WriteOptions,
+        (options, rounding): (&WriteOptions, Rounding),
         change: F,
     ) -> Held<R>
     where
@@ -100,7 +101,7 @@ impl Coordinator {
         let work = move || async move {
             let coordinator = own_coordinator()?;
             assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
-            let owner = Owner::lock(&coordinator, id, key, options, until).await?;
+            let owner = Owner::lock(&coordinator, id, key, (options, rounding), until).await?;
             // A task of its own: it must not stop halfway because the caller went.
             let task = coordinator.background.spawn(change(owner));
             task.await.map_err(|_| storage::WriteError::Stopped)
@@ -115,7 +116,7 @@ impl Owner {
         coordinator: &Rc<Coordinator>,
         table: TableId,
         key: Vec<u8>,
-        options: WriteOptions,
+        (options, rounding): (WriteOptions, Rounding),
         until: Instant,
     ) -> Result<Owner, storage::WriteError> {
         let guard = coordinator.storage.lock_partition(table, &key).await;
@@ -127,7 +128,8 @@ impl Owner {
             Some(replicas) => {
                 let place = Place { table, key: key.clone() };
                 let coordinator = coordinator.clone();
-                At::Nodes(Rounds::new(coordinator, entry.clone(), place, replicas, options, until))
+                let (entry, how) = (entry.clone(), (options, rounding));
+                At::Nodes(Rounds::new(coordinator, entry, place, replicas, how, until))
             }
         };
         Ok(Owner { table: entry.clone(), key, at, _guard: guard })

@@ -121,6 +121,13 @@ enum Accepted {
     Unknown,
 }
 
+/// What a request is that leads rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Read,
+    Write,
+}
+
 /// The rounds of one partition that one request leads.
 pub(crate) struct Rounds {
     coordinator: Rc<Coordinator>,
@@ -129,9 +136,21 @@ pub(crate) struct Rounds {
     replicas: Rc<[Replica]>,
     /// Their level is that of the rounds.
     options: WriteOptions,
+    rounding: Rounding,
     until: Instant,
     /// How often this request has waited before another round.
     pauses: Cell<u32>,
+}
+
+impl Drop for Rounds {
+    fn drop(&mut self) {
+        let cas = &self.coordinator.traffic.cas;
+        let contended = match self.rounding {
+            Rounding::Read => &cas.contended_reads,
+            Rounding::Write => &cas.contended_writes,
+        };
+        contended.add(self.pauses.get().into());
+    }
 }
 
 impl Rounds {
@@ -140,13 +159,13 @@ impl Rounds {
         table: Rc<TableEntry>,
         place: Place,
         replicas: Rc<[Replica]>,
-        options: WriteOptions,
+        (options, rounding): (WriteOptions, Rounding),
         until: Instant,
     ) -> Rounds {
         debug_assert!(table.schema.id == place.table, "owner-only: of another table");
         debug_assert!(!replicas.is_empty(), "chosen-by-a-majority: nobody has the partition");
         let pauses = Cell::new(0);
-        Rounds { coordinator, table, place, replicas, options, until, pauses }
+        Rounds { coordinator, table, place, replicas, options, rounding, until, pauses }
     }
 
     pub(crate) fn options(&self) -> &WriteOptions {
@@ -177,7 +196,11 @@ impl Rounds {
                     return Ok((ballot, None));
                 }
                 Next::Finish(mutation) => {
-                    self.coordinator.traffic.cas.unfinished_commits.add(1);
+                    let cas = &self.coordinator.traffic.cas;
+                    match self.rounding {
+                        Rounding::Read => cas.unfinished_by_reads.add(1),
+                        Rounding::Write => cas.unfinished_commits.add(1),
+                    }
                     if let Accepted::ByMajority = self.accept((ballot, None), &mutation).await? {
                         let level = self.options.consistency;
                         self.learn(ballot, mutation, level, self.options.kind).await?;
@@ -230,7 +253,11 @@ impl Rounds {
             Accepted::ByNobody => false,
             Accepted::Unknown => {
                 is_last = false;
-                self.settle(ballot, &mutation).await?
+                let settled = self.settle(ballot, &mutation).await;
+                if settled.is_err() {
+                    self.coordinator.traffic.cas.uncertain.add(1);
+                }
+                settled?
             }
         };
         if !is_chosen {

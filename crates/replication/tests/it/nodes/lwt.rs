@@ -8,6 +8,7 @@ use runtime::task::Scope;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use testkit::config::entry;
 use testkit::rows;
 
@@ -166,20 +167,22 @@ fn a_data_center_goes_on_alone() {
 /// Many clients of all nodes add to one row: each addition that was acknowledged is there once.
 #[test]
 fn contended_additions_are_all_there() {
-    let (sum, unknown) = contended(false);
-    assert_eq!((sum, unknown), (120, 0));
+    let (sum, unknown, again) = contended(false);
+    assert_eq!((sum, unknown, again), (120, 0, 0));
 }
 
 /// Each replica leads, and supersedes the others: some do not know what became of their additions,
 /// but it goes on.
 #[test]
 fn additions_that_several_nodes_lead_go_on() {
-    let (sum, unknown) = contended(true);
+    let (sum, unknown, again) = contended(true);
+    assert!(20 < again, "{again} rounds have begun again");
     assert!(40 < sum, "{sum} additions, and {unknown} of which nobody knows");
 }
 
-/// How many of 120 additions were acknowledged, and how many ended in a timeout.
-fn contended(all_lead: bool) -> (i32, i32) {
+/// How many of 120 additions were acknowledged, how many ended in a timeout, and how many rounds
+/// began again.
+fn contended(all_lead: bool) -> (i32, i32, u64) {
     let mut nodes = Nodes::new(6, &[2, 1, 2]);
     nodes.known.all_lead.store(all_lead, Ordering::Relaxed);
     let (sum, unknown, ended) =
@@ -222,5 +225,68 @@ fn contended(all_lead: bool) -> (i32, i32) {
         assert!((sum..=sum + unknown).contains(&found), "{found} after {sum} and {unknown}");
     });
     drop(scopes);
-    (sum, unknown)
+    let (mut all, mut uncertain_sum) = (0, 0);
+    for node in 0..nodes.count() {
+        let counted = nodes.run(node, async {
+            let counts = runtime::on_all_shards(|| async {
+                let traffic = coordinator_traffic();
+                let cas = &traffic.cas;
+                let times = cas.contended_writes.times() + cas.contended_reads.times();
+                assert_eq!(cas.contention.get(), times, "what ended is counted once");
+                (times, cas.uncertain.get())
+            });
+            counts.await
+        });
+        all += counted.iter().map(|(times, _)| times).sum::<u64>();
+        uncertain_sum += counted.iter().map(|(_, uncertain)| uncertain).sum::<u64>();
+    }
+    assert!(uncertain_sum <= unknown as u64, "{uncertain_sum} of {unknown}");
+    (sum, unknown, all)
+}
+
+/// A proposal that only its leader has accepted, which died then.
+fn left_unfinished(seed: u64) -> Nodes {
+    let mut nodes = Nodes::new(seed, &[1, 1, 1]);
+    nodes.known.all_lead.store(true, Ordering::Relaxed);
+    // There are connections.
+    nodes.run(0, async { assert_eq!(put(2, 1, 1, Consistency::All).await, Ok(())) });
+    for other in [1, 2] {
+        nodes.set_delay(0, other, SECOND / 10);
+    }
+    nodes.run(0, async {
+        let scope = Scope::new();
+        drop(scope.spawn(async {
+            let _ = change_if(1, None, 7, LEVELS).await;
+        }));
+        // Promised, read, and proposed: not yet heard of.
+        runtime::time::sleep(SECOND / 4).await;
+        drop(scope);
+    });
+    nodes.crash(0);
+    for other in [1, 2] {
+        nodes.set_delay(0, other, Duration::ZERO);
+    }
+    nodes.start(0);
+    // So that it is one of every majority.
+    nodes.crash(2);
+    nodes
+}
+
+#[test]
+fn who_completes_what_was_left_is_counted() {
+    for is_read in [true, false] {
+        let mut nodes = left_unfinished(8);
+        nodes.run(0, async move {
+            match is_read {
+                true => assert_eq!(get(1, SERIAL).await, Ok(Some(7))),
+                false => {
+                    assert_eq!(change_if(1, Some(7), 8, LEVELS).await, Ok(Changed::Applied));
+                }
+            }
+            let traffic = coordinator_traffic();
+            let completed = [&traffic.cas.unfinished_by_reads, &traffic.cas.unfinished_commits];
+            let expected = if is_read { [1, 0] } else { [0, 1] };
+            assert_eq!(completed.map(|count| count.get()), expected);
+        });
+    }
 }
