@@ -288,6 +288,8 @@ mod tests {
             schema: (id.as_u128() == 1).then(|| Uuid::from_u128(77)),
             activity: (id.as_u128() == 1)
                 .then_some(Activity { load_bytes: 5, ..Activity::default() }),
+            since: None,
+            silent_since: None,
         };
         Nodes::of(&topology(&members), &node(vec![Token(7)]), heard)
     }

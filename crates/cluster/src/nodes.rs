@@ -25,6 +25,10 @@ pub struct Heard {
     pub schema: Option<Uuid>,
     /// What it does.
     pub activity: Option<Activity>,
+    /// Since when it is heard of, as it was started last, and until when it was, if it is no
+    /// longer: microseconds since the epoch. Of this node and of who was not heard of: nothing.
+    pub since: Option<i64>,
+    pub silent_since: Option<i64>,
 }
 
 impl Heard {
@@ -118,6 +122,8 @@ impl Nodes {
                 is_up: life.is_alive,
                 schema: Some(life.schema),
                 activity: Some(life.activity),
+                since: Some(life.since),
+                silent_since: life.silent_since,
             },
             None => Heard::default(),
         };

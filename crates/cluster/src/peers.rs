@@ -40,6 +40,10 @@ pub struct Life {
     pub activity: Activity,
     /// How often it was seen to start anew.
     pub starts: u32,
+    /// Since when this node hears of it, as it was started last: microseconds since the epoch.
+    pub since: i64,
+    /// When it answered last, if it does no longer: the same.
+    pub silent_since: Option<i64>,
 }
 
 /// The lives of the other nodes, by host id. Who is not in it was not heard of yet.

@@ -5,7 +5,7 @@
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
-use cluster::{Node, Nodes, membership};
+use cluster::{Heard, Node, Nodes, membership};
 use hyper::Method;
 use model::Uuid;
 use runtime::time::wall_micros;
@@ -51,14 +51,16 @@ fn gossiper(api: &mut Api) {
     api.tells(path, "Nodes that are down", |door| json!(addresses(door, false)));
     let path = "/gossiper/downtime/{endpoint}";
     api.get(path, "Milliseconds since a node is down", async |door: &Rc<Door>, call: &Call| {
-        known(door, call.segment("endpoint"))?;
-        Ok(Answer::json(json!(0)))
+        let heard = known(door, call.segment("endpoint"))?.heard;
+        let silent = heard.silent_since.map_or(0, |since| (wall_micros() - since).max(0));
+        Ok(Answer::json(json!(silent / 1000)))
     });
     let path = "/gossiper/generation_number/{endpoint}";
-    let text = "The generation of a node: seconds since 1970 at its start; 0 of other nodes";
+    let text = "The generation of a node: seconds since 1970 at its start; of other nodes since \
+                this one hears of it";
     api.get(path, text, generation);
     let path = "/gossiper/heart_beat_version/{endpoint}";
-    let text = "How often a node has told others that it is up; 0 of other nodes";
+    let text = "For how many seconds a node has told others that it is up";
     api.get(path, text, heart_beat);
     const ALONE: &str = "there is no other node that could be forgotten";
     let path = "/gossiper/assassinate/{endpoint}";
@@ -73,17 +75,30 @@ fn gossiper(api: &mut Api) {
 
 async fn generation(door: &Rc<Door>, call: &Call) -> Answered {
     let node = known(door, call.segment("endpoint"))?;
-    Ok(Answer::json(json!(if node.is_here { door.cluster.node().generation } else { 0 })))
+    Ok(Answer::json(json!(generation_of(door, &node))))
 }
 
-/// One a second since the start of the node, as others would be told.
-fn beats(door: &Door) -> u64 {
-    door.cluster.node().uptime().as_secs()
+/// Seconds since 1970 at the start of a node: of another one since it is heard of; 0: it is not.
+fn generation_of(door: &Door, node: &Node) -> i64 {
+    match node.is_here {
+        true => door.cluster.node().generation.into(),
+        false => node.heard.since.map_or(0, |since| since.div_euclid(1_000_000)),
+    }
+}
+
+/// One a second since then, for as long as it is up.
+fn beats(door: &Door, node: &Node) -> u64 {
+    if node.is_here {
+        return door.cluster.node().uptime().as_secs();
+    }
+    let Heard { since: Some(since), silent_since, .. } = node.heard else { return 0 };
+    let until = silent_since.unwrap_or_else(wall_micros);
+    u64::try_from((until - since) / 1_000_000).unwrap_or(0)
 }
 
 async fn heart_beat(door: &Rc<Door>, call: &Call) -> Answered {
     let node = known(door, call.segment("endpoint"))?;
-    Ok(Answer::json(json!(if node.is_here { beats(door) } else { 0 })))
+    Ok(Answer::json(json!(beats(door, &node))))
 }
 
 /// What a node tells others of itself, in the order of their numbers.
@@ -155,8 +170,8 @@ fn endpoints(door: &Door) -> Value {
             "addrs": node.address(),
             "is_alive": node.heard.is_up,
             "update_time": wall_micros().div_euclid(1000),
-            "generation": if node.is_here { door.cluster.node().generation } else { 0 },
-            "version": if node.is_here { beats(door) } else { 0 },
+            "generation": generation_of(door, node),
+            "version": beats(door, node),
             "application_state": states.collect::<Vec<_>>(),
         })
     };

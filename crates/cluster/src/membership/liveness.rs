@@ -16,7 +16,7 @@ use catalog::Member;
 use messaging::{CallError, Down, NotSent, Refusal, Target, ToShard};
 use model::Uuid;
 use runtime::task::join_all;
-use runtime::time::{Instant, sleep, timeout};
+use runtime::time::{Instant, sleep, timeout, wall_micros};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +34,9 @@ pub(super) struct Heard {
     is_gone: bool,
     /// How often it was seen to start anew.
     starts: u32,
+    /// By the clock of this node, microseconds: the first answer since that, and the last.
+    since: i64,
+    last: i64,
 }
 
 /// What was heard of all of them, by host id.
@@ -51,6 +54,8 @@ fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
         schema: heard.pulse.schema,
         activity: heard.pulse.activity,
         starts: heard.starts,
+        since: heard.since,
+        silent_since: (!is_alive).then_some(heard.last),
     }
 }
 
@@ -59,11 +64,13 @@ impl Membership {
     pub(super) fn hear_pulse(&self, host_id: Uuid, pulse: Pulse) {
         let is_gone = pulse.phase == Phase::Leaving;
         let before = self.heard.borrow().get(&host_id).copied();
-        let starts = match before {
-            Some(before) => before.starts + u32::from(pulse.phase < before.pulse.phase),
-            None => 0,
+        let last = wall_micros();
+        let (starts, since) = match before {
+            Some(before) if pulse.phase < before.pulse.phase => (before.starts + 1, last),
+            Some(before) => (before.starts, before.since),
+            None => (0, last),
         };
-        let heard = Heard { at: Instant::now(), pulse, is_gone, starts };
+        let heard = Heard { at: Instant::now(), pulse, is_gone, starts, since, last };
         let me = self.cluster.node().host_id;
         debug_assert!(host_id != me, "busy-is-not-dead: {me} watches itself");
         self.heard.borrow_mut().insert(host_id, heard);
@@ -213,11 +220,14 @@ mod tests {
             let activity = Activity { load_bytes: 7, ..Activity::default() };
             let pulse = Pulse { phase: Phase::Serving, schema: Uuid::nil(), activity };
             let at = Instant::now();
-            let heard = Heard { at, pulse, is_gone: false, starts: 0 };
+            let (since, last) = (5, 9);
+            let heard = Heard { at, pulse, is_gone: false, starts: 0, since, last };
             let second = Duration::from_secs(1);
             let check = |heard: &Heard, after: Duration, is_alive, serves| {
                 let found = life(heard, at + after, 20 * second);
                 assert_eq!((found.is_alive, found.serves), (is_alive, serves), "{heard:?}");
+                let silent_since = if is_alive { None } else { Some(last) };
+                assert_eq!((found.since, found.silent_since), (since, silent_since));
             };
             check(&heard, 19 * second, true, true);
             check(&heard, 20 * second, false, false);
