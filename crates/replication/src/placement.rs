@@ -27,6 +27,10 @@ pub trait Places {
     fn keepers(&self) -> Vec<Uuid> {
         self.others()
     }
+    /// How operators know a node, and whether it was declared lost.
+    fn told(&self, host: Uuid) -> (String, bool) {
+        (host.to_string(), false)
+    }
     /// Those of them that are in the data centre of this node.
     fn neighbors(&self) -> Vec<Neighbor>;
     /// Whether all nodes can do what has that name (`cluster::features`).
@@ -59,6 +63,14 @@ impl Places for Cluster {
         // Without tokens, which are for life, a node never has a row of a table.
         let owns = |host: &Uuid| topology.member(*host).is_none_or(|it| !it.tokens.is_empty());
         self.others().into_iter().filter(owns).collect()
+    }
+    fn told(&self, host: Uuid) -> (String, bool) {
+        let topology = self.topology();
+        let name = match topology.member(host) {
+            Some(member) => format!("{} ({host})", member.address.ip()),
+            None => host.to_string(),
+        };
+        (name, topology.is_lost(host))
     }
     fn neighbors(&self) -> Vec<Neighbor> {
         let (topology, me) = (self.topology(), self.node());

@@ -30,9 +30,10 @@ impl Coordinator {
         let others = places.keepers();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
         let required = others.len() as u32 + 1;
-        let alive = others.iter().filter(|host| places.is_alive(**host)).count() as u32 + 1;
-        if alive < required {
-            return Err(WriteError::Unavailable { consistency, required, alive });
+        let away = others.iter().filter(|host| !places.is_alive(**host));
+        let away: Vec<(String, bool)> = away.map(|host| places.told(*host)).collect();
+        if let Some(text) = why_not(&away) {
+            return Err(WriteError::Refused(text));
         }
         let here = self.truncate_all(table);
         let elsewhere = join_all(others.iter().map(|node| truncate_on(*node, table, until)));
@@ -49,6 +50,27 @@ impl Coordinator {
     }
 }
 
+/// Why a table is not truncated while some nodes are away, of which each may be lost, and what to
+/// do about it.
+fn why_not(away: &[(String, bool)]) -> Option<String> {
+    let named = |is_lost: bool| {
+        let names = away.iter().filter(|(_, lost)| *lost == is_lost).map(|(name, _)| &name[..]);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (down, lost) = (named(false), named(true));
+    let mut texts = Vec::new();
+    if !down.is_empty() {
+        texts.push(format!("down: {down}; start them, and try again"));
+    }
+    if !lost.is_empty() {
+        texts.push(format!(
+            "lost: {lost}; drop the table and make it anew, or delete its rows by partition"
+        ));
+    }
+    let all_nodes = "all nodes have to be up, or those that are not would bring the rows back";
+    (!texts.is_empty()).then(|| format!("{all_nodes}. {}", texts.join(". ")))
+}
+
 /// Asks a node, until it was reached or the time is over.
 async fn truncate_on(node: Uuid, table: TableId, until: Instant) -> Result<(), String> {
     debug_assert!(!node.is_nil(), "everywhere: a node without a name");
@@ -63,5 +85,22 @@ async fn truncate_on(node: Uuid, table: TableId, until: Instant) -> Result<(), S
             return Err(refusal.text);
         }
         sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_away_is_named_with_what_to_do() {
+        assert_eq!(why_not(&[]), None);
+        let away = [("10.0.0.2 (a)", false), ("10.0.0.3 (b)", true), ("10.0.0.4 (c)", false)];
+        let away = away.map(|(name, is_lost)| (name.to_owned(), is_lost));
+        let text = why_not(&away).expect("some are away");
+        assert!(text.contains("down: 10.0.0.2 (a), 10.0.0.4 (c); start them"), "{text}");
+        assert!(text.contains("lost: 10.0.0.3 (b); drop the table"), "{text}");
+        let text = why_not(&away[..1]).expect("one is away");
+        assert!(!text.contains("lost"), "{text}");
     }
 }
