@@ -1,10 +1,11 @@
-//! The data centers of a cluster, with the racks that can hold data, and what keyspaces with
-//! tablets ask of them. Pure.
+//! The data centers of a cluster, with the racks that can hold data, what keyspaces with tablets
+//! ask of them, and which keyspaces have too few nodes for their copies. Pure.
 //!
 //! Invariants
 //!  - *owners-only*: a rack counts where a node of it owns tokens; a data center counts without.
 //!  - *one-each*: a keyspace is at home in its racks where each replica is in a rack of its own,
 //!    and either all racks have one, or those that it names, or there is one replica.
+//!  - *quorum-is-there*: a keyspace has a quorum where as many nodes own tokens and are not lost.
 
 use crate::node::NodeInfo;
 use crate::schema::Schema;
@@ -92,10 +93,71 @@ pub fn ill_racked(schema: &Schema, centers: &[DataCenter]) -> Vec<IllRacked> {
     with_tablets.filter_map(|entry| of_keyspace(entry)).collect()
 }
 
+/// A keyspace whose copies have too few nodes for a quorum, in the whole cluster or a data center.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thin {
+    pub keyspace: String,
+    pub center: Option<String>,
+    pub copies: u32,
+    /// Nodes that may have them.
+    pub nodes: u32,
+}
+
+impl fmt::Display for Thin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Thin { keyspace, center, copies, nodes } = self;
+        let quorum = copies / 2 + 1;
+        write!(f, "keyspace {keyspace} wants {copies} replicas")?;
+        if let Some(center) = center {
+            write!(f, " in data center {center}")?;
+        }
+        write!(
+            f,
+            ", of which a quorum is {quorum}, and {nodes} nodes can have them: QUORUM, \
+             LOCAL_QUORUM and LWT are unavailable. Add nodes, or lower the replication factor"
+        )
+    }
+}
+
+/// What each keyspace of users lacks first.
+pub fn thin(schema: &Schema, topology: &Topology, me: &NodeInfo) -> Vec<Thin> {
+    let mut nodes = BTreeMap::<&str, u32>::new();
+    if topology.member(me.host_id).is_none() && !me.tokens.is_empty() {
+        nodes.insert(&me.data_center, 1);
+    }
+    for member in topology.present() {
+        if !member.tokens.is_empty() && !topology.is_lost(member.host_id) {
+            *nodes.entry(&member.data_center).or_default() += 1;
+        }
+    }
+    let lacks = |entry: &crate::schema::KeyspaceEntry| {
+        let keyspace = &entry.keyspace.name;
+        let thin = |center: Option<&str>, copies: u32, nodes: u32| {
+            let (keyspace, center) = (keyspace.clone(), center.map(str::to_owned));
+            let has_quorum = copies == 0 || copies / 2 < nodes;
+            (!has_quorum).then_some(Thin { keyspace, center, copies, nodes })
+        };
+        match &*entry.replication {
+            Replication::Local | Replication::Everywhere => None,
+            Replication::Simple(copies) => thin(None, *copies, nodes.values().sum()),
+            Replication::PerDataCenter(factors) => factors.iter().find_map(|(center, copies)| {
+                let there = nodes.get(&**center).copied().unwrap_or(0);
+                thin(Some(center), *copies, there)
+            }),
+        }
+    };
+    let of_users = schema.keyspaces.values().filter(|it| !Schema::is_system(&it.keyspace.name));
+    let found: Vec<Thin> = of_users.filter_map(|entry| lacks(entry)).collect();
+    let all = found.iter().all(|thin| thin.nodes <= thin.copies / 2);
+    debug_assert!(all, "quorum-is-there: {found:?}");
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::node::testing::node;
+    use catalog::schema::testing::keyspace;
     use catalog::topology::testing::{member, topology};
     use model::Token;
 
@@ -120,5 +182,42 @@ mod tests {
         ];
         let found = data_centers(&topology(&members), &me);
         assert_eq!(found, [center("d1", &["r0", "r1"], 3), center("d2", &[], 0)]);
+    }
+
+    #[test]
+    fn a_keyspace_without_nodes_for_a_quorum_is_named() {
+        let mut me = node(vec![Token(1)]);
+        me.data_center = "d1".to_owned();
+        me.host_id = model::Uuid::from_u128(1);
+        let members = [
+            member(1, ("d1", "r1"), &[1]),
+            member(2, ("d1", "r1"), &[2]),
+            member(3, ("d2", "r1"), &[3]),
+            member(4, ("d2", "r1"), &[]),
+        ];
+        let topology = topology(&members);
+        let check = |options: &[(&str, &str)], expected: Option<(Option<&str>, u32, u32)>| {
+            let mut space = keyspace("ks", None);
+            let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            space.replication = options.collect();
+            let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
+            let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
+            let complete = empty.complete(changes, 5, &topology, me.here()).expect("a keyspace");
+            let schema = empty.apply(&complete, model::Uuid::from_u128(2));
+            let found = thin(&schema, &topology, &me);
+            let told: Vec<_> =
+                found.iter().map(|it| (it.center.as_deref(), it.copies, it.nodes)).collect();
+            assert_eq!(told, Vec::from_iter(expected));
+        };
+        let class = ("class", "NetworkTopologyStrategy");
+        check(&[class, ("d1", "2"), ("d2", "1")], None);
+        check(&[class, ("d1", "3"), ("d2", "1")], None);
+        check(&[class, ("d1", "4"), ("d2", "1")], Some((Some("d1"), 4, 2)));
+        check(&[class, ("d1", "1"), ("d2", "2")], Some((Some("d2"), 2, 1)));
+        check(&[class, ("d9", "1")], Some((Some("d9"), 1, 0)));
+        let class = ("class", "SimpleStrategy");
+        check(&[class, ("replication_factor", "5")], None);
+        check(&[class, ("replication_factor", "6")], Some((None, 6, 3)));
+        check(&[("class", "EverywhereStrategy")], None);
     }
 }

@@ -1,7 +1,7 @@
-//! Whether the keyspaces that are there are at home in the racks of the cluster, looked at once, at
-//! the start.
+//! Whether the keyspaces that are there are at home in the racks of the cluster, and have enough
+//! nodes for a quorum, looked at once, at the start.
 
-use cluster::centers::{data_centers, ill_racked};
+use cluster::centers::{data_centers, ill_racked, thin};
 use cluster::{Cluster, Settings};
 
 /// The option that makes it a condition of a start.
@@ -11,6 +11,9 @@ const OPTION: &str = "rf_rack_valid_keyspaces";
 /// shard 0, when the options are registered and the cluster is known.
 pub(crate) fn check() -> Result<(), String> {
     let cluster = runtime::local::get::<Cluster>();
+    for thin in thin(&cluster.schema(), &cluster.topology(), cluster.node()) {
+        tracing::warn!(target: "init", "{thin}");
+    }
     let centers = data_centers(&cluster.topology(), cluster.node());
     let ill = ill_racked(&cluster.schema(), &centers);
     let Some(first) = ill.first() else { return Ok(()) };

@@ -58,12 +58,27 @@ pub(crate) async fn execute(
         Some(event) => ResponseKind::SchemaChange(event),
         None => ResponseKind::Void,
     };
+    if let Some(name) = replicated(statement) {
+        let thin = centers::thin(&cluster.schema(), &cluster.topology(), cluster.node());
+        for thin in thin.iter().filter(|thin| thin.keyspace == name) {
+            tracing::warn!(target: "schema", "{thin}");
+        }
+    }
     let keyspace = session.keyspace();
     let schema = cluster.schema();
     let warnings = warnings(&schema, statement, &rules, keyspace.as_deref()).into_iter();
     let warnings = warnings.inspect(|(rule, _)| rule.iter().for_each(|rule| met.count(*rule)));
     let warnings = warnings.map(|(_, text)| text).collect();
     Ok(Response { warnings, ..Response::of(kind) })
+}
+
+/// The keyspace whose replication it says.
+fn replicated(statement: &SchemaStatement) -> Option<&str> {
+    match statement {
+        SchemaStatement::CreateKeyspace(it) => Some(&it.name.text),
+        SchemaStatement::AlterKeyspace(it) => Some(&it.name.text),
+        _ => None,
+    }
 }
 
 /// Whether functions may be changed or removed by it.

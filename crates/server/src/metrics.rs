@@ -49,6 +49,7 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     let mut sheet = Sheet::new(filter, Some(shard));
     if shard == 0 {
         node(&mut sheet);
+        group(&mut sheet).await;
     }
     runtime_counts::reactor(&mut sheet);
     runtime_counts::disk(&mut sheet);
@@ -97,6 +98,27 @@ fn node(sheet: &mut Sheet) {
         sheet.gauge("schema_keyspaces", "Keyspaces.", &[], keyspaces);
         service_levels(sheet, &cluster.access().workloads());
     }
+}
+
+/// The group of all nodes, as this one knows it.
+async fn group(sheet: &mut Sheet) {
+    let Some(group) = cluster::membership::view().await else { return };
+    let voters = group.members.iter().filter(|member| member.votes).count() as u64;
+    let rows = [
+        (
+            "raft_group0_generation",
+            "How often the group of all nodes was formed anew when its majority was lost.",
+            group.generation,
+        ),
+        ("raft_group0_voters", "Voters of the group of all nodes.", voters),
+        ("raft_group0_members", "Members of the group of all nodes.", group.members.len() as u64),
+        (
+            "raft_group0_has_leader",
+            "Whether the node knows who leads the group of all nodes.",
+            group.leader.is_some().into(),
+        ),
+    ];
+    gauges(sheet, &rows);
 }
 
 /// For what load each service level is meant.
