@@ -13,8 +13,9 @@
 //!  - *acknowledged-at-level*, *said-uncertain*: what goes to several nodes; see
 //!    [`coordinator::nodes`].
 //!
-//! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`] (pure);
-//! [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas); [`placement`],
+//! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`]
+//! (pure); [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas);
+//! [`placement`],
 //! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what
 //! other nodes ask for); [`fragments`] (mutation fragments as they are stored).
 

@@ -86,7 +86,9 @@ impl Draw {
 
     /// Of random bits.
     pub fn of(random: u64) -> Draw {
-        Draw(random >> (u64::BITS - Draw::BITS))
+        let draw = Draw(random >> (u64::BITS - Draw::BITS));
+        debug_assert!(Draw::from_wire(draw.0).is_some(), "one-draw: {draw:?} cannot be sent");
+        draw
     }
 
     /// That number, as it is sent, if it is one.

@@ -46,6 +46,7 @@ impl Coordinator {
         let replicas = self.replicas(table, token).filter(|_| is_told());
         let told = replicas.as_ref().map(|_| Limit::Decides(draw));
         let is_elsewhere = replicas.is_some_and(|all| all.iter().all(|one| !one.is_here));
+        debug_assert!(!is_elsewhere || told.is_some(), "counted-once: nobody counts it");
         if is_elsewhere || self.count_request(table, token, operation, (draw, patience)).await {
             return Ok(told);
         }
@@ -88,6 +89,7 @@ impl Coordinator {
         let counted = (table.schema.id, token, operation);
         let second = u64::try_from(runtime::time::wall_micros() / 1_000_000).unwrap_or(0);
         let shard = table.tablets.shard_of(token);
+        debug_assert!(shard < runtime::shard_count(), "counted-once: {shard} is no shard");
         if shard == self.shard {
             return self.requests.admit(counted, limit, second, draw);
         }

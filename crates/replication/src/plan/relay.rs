@@ -47,6 +47,7 @@ pub fn choose(candidates: &[Candidate], mut draw: impl FnMut(u64) -> u64) -> Sma
         let relay = places(there).nth(drawn).expect("one-a-centre: a number that is too large");
         relays.push(Relay { at: relay, others: there & !(1 << relay) });
     }
+    assert!(2 * relays.len() <= candidates.len(), "one-a-centre: {relays:?}");
     debug_assert!(relays.iter().all(|one: &Relay| one.others & 1 << one.at == 0), "told-once");
     relays
 }

@@ -51,6 +51,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Asks, Limit, &[u8]), Damaged> {
         }
         _ => return Err(cursor.damaged("rule of a limit")),
     };
+    debug_assert!(cursor.rest().len() < bytes.len(), "one-form: a request without a head");
     Ok((asks, limit, cursor.rest()))
 }
 

@@ -1,8 +1,8 @@
 //! A write that goes to several replicas of another data centre by way of one of them.
 //!
 //! ```text
-//! RELAY         asks:be16 write (host:16 shard:be16)* asked       -> nothing, as of the relay alone
-//!               with count:u8 before the hosts
+//! RELAY         asks:be16 write count:u8 (host:16 shard:be16)* asked
+//!                                            -> nothing, as of the relay alone
 //! RELAYED       asks:be16 write origin:16 shard:be16 asked        one way, from the relay
 //! RELAYED_DONE  write host:16 (refusal)?                          one way, to the origin's shard
 //!
@@ -91,7 +91,8 @@ impl Relay {
         if !(1..=OTHERS_MAX).contains(&count) {
             return Err(cursor.damaged("nodes of a relay"));
         }
-        let others = (0..count).map(|_| place(&mut cursor)).collect::<Result<_, _>>()?;
+        let others = (0..count).map(|_| place(&mut cursor)).collect::<Result<Vec<_>, _>>()?;
+        debug_assert!(others.len() == count, "one-form: {count} nodes are {others:?}");
         Ok((Relay { asks, write, others }, cursor.rest()))
     }
 }
@@ -111,6 +112,7 @@ impl Relayed {
         let mut cursor = Cursor::new(bytes);
         let (asks, write) = (asks(&mut cursor)?, cursor.u64("number of a write")?);
         let origin = place(&mut cursor)?;
+        debug_assert!(cursor.offset() == 28, "one-form: a head of {} bytes", cursor.offset());
         Ok((Relayed { asks, write, origin }, cursor.rest()))
     }
 }
@@ -131,6 +133,7 @@ impl Done {
         let mut cursor = Cursor::new(bytes);
         let write = cursor.u64("number of a write")?;
         let host = Uuid::from_bytes(cursor.array("a node")?);
+        debug_assert!(cursor.offset() == 24, "one-form: a word of {} bytes", cursor.offset());
         let outcome = match end(&cursor) {
             Ok(()) => Ok(()),
             Err(_) => Err(Refusal::decode(cursor.rest())?),

@@ -103,6 +103,7 @@ impl Reading<'_> {
     /// The same of those that have a partition: who coordinates has decided, if it is one.
     pub(super) fn limit_among(&self, replicas: &[Replica]) -> Option<Limit> {
         let is_here = replicas.iter().any(|replica| replica.is_here);
+        debug_assert!(!replicas.is_empty(), "data-and-digests: nobody is asked");
         self.limit.map(|limit| if is_here { Limit::Counts } else { limit })
     }
 }

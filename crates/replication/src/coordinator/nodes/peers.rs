@@ -248,6 +248,7 @@ impl Told {
                 return (verb::PAXOS_LEARN, ballot.to_bytes().to_vec(), bytes.clone());
             }
         };
+        debug_assert!(!bytes.is_empty(), "acknowledged-at-level: a request for nothing");
         let Some(limit) = limit else { return (verb, head, bytes.clone()) };
         let mut limited = limited::head(Asks::Write, limit);
         limited.extend_from_slice(&head);

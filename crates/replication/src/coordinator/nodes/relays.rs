@@ -67,6 +67,7 @@ impl Relays {
     fn take(&self, number: u64, is_it: impl Fn(&Replica) -> bool) -> Option<(Rc<Pending>, usize)> {
         let mut all = self.waiting.borrow_mut();
         let waiting = all.get_mut(&number)?;
+        assert!(waiting.others != 0, "ended-once: {number} waits for nobody");
         let replicas = &waiting.pending.replicas;
         let at = relay::places(waiting.others).find(|at| is_it(&replicas[*at]))?;
         waiting.others &= !(1 << at);
@@ -83,7 +84,9 @@ impl Relays {
         let mut all = self.waiting.borrow_mut();
         let numbers: Vec<u64> =
             all.iter().filter(|(_, it)| is_over(it)).map(|(number, _)| *number).collect();
-        numbers.iter().filter_map(|number| all.remove(number)).collect()
+        let over: Vec<Waiting> = numbers.iter().filter_map(|it| all.remove(it)).collect();
+        debug_assert!(over.len() == numbers.len(), "ended-once: {} of {numbers:?}", over.len());
+        over
     }
 
     fn next(&self) -> Option<Instant> {
@@ -93,6 +96,7 @@ impl Relays {
 
 impl Waiting {
     fn end(self, kind: RefusalKind, text: &str) {
+        debug_assert!(self.others != 0, "ended-once: nobody was waited for");
         for at in relay::places(self.others) {
             self.pending.settle(at, Err(Refusal::new(kind, text)));
         }
@@ -108,6 +112,7 @@ struct Relaying {
 
 impl Caller for Relaying {
     fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>) {
+        debug_assert!(!self.pending.replicas[number].is_here, "told-once: this node relays");
         let is_broken = !matches!(outcome, Ok(_) | Err(CallError::Failed(_)));
         if is_broken && Instant::now() < self.until {
             self.tell_directly();
@@ -196,7 +201,10 @@ impl Coordinator {
             return;
         }
         match relays.take(write, |replica| replica.host_id == of) {
-            Some((pending, at)) => pending.settle(at, outcome),
+            Some((pending, at)) => {
+                debug_assert!(pending.replicas[at].host_id == of, "no-others-word: of {of}");
+                pending.settle(at, outcome);
+            }
             None => stdx::probe!("a word for a write that has ended"),
         }
     }
@@ -206,11 +214,14 @@ impl Coordinator {
         for waiting in self.nodes.relays.take_over(None) {
             waiting.end(RefusalKind::TimedOut, "the node stops");
         }
+        let left = self.nodes.relays.waiting.borrow().len();
+        debug_assert!(left == 0, "ended-once: {left} writes are left");
     }
 
     /// Passes a write on to other nodes, for another one.
     pub(crate) fn pass_on(&self, origin: Place, relay: Relay, asked: &[u8], until: Instant) {
         let Relay { asks, write, others } = relay;
+        debug_assert!(!others.is_empty(), "ended-once: a relay that tells nobody");
         let asked = Rc::new(asked.to_vec());
         for other in others {
             let head = Relayed { asks, write, origin }.encode();
@@ -241,6 +252,7 @@ async fn pass(origin: Place, write: u64, other: Place, payload: Payload, until: 
 pub(crate) async fn tell_origin(origin: Place, done: Done) {
     let Some(messaging) = Messaging::current() else { return };
     let target = Target::statements(host(origin.host), ToShard::At(origin.shard));
+    debug_assert!(!done.host.is_nil(), "no-others-word: of nobody");
     let payload = Payload::from(done.encode());
     if let Err(error) = messaging.send(target, verb::RELAYED_DONE, payload, WORD_TIME).await {
         // It will take its silence for lateness.

@@ -149,7 +149,9 @@ impl Drop for Rounds {
             Rounding::Read => &cas.contended_reads,
             Rounding::Write => &cas.contended_writes,
         };
-        contended.add(self.pauses.get().into());
+        let (times, all) = (u64::from(self.pauses.get()), cas.contention.get());
+        debug_assert!(times <= all, "learned-before-next: {times} of {all} have begun again");
+        contended.add(times);
     }
 }
 
@@ -511,6 +513,8 @@ impl Rounds {
     async fn pause(&self) -> Result<(), WriteError> {
         let pause = self.next_pause();
         if left(self.until) <= pause {
+            // It does not begin again.
+            self.pauses.set(self.pauses.get() - 1);
             return Err(self.timed_out(0));
         }
         self.coordinator.traffic.cas.contention.add(1);

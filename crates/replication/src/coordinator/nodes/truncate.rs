@@ -67,6 +67,7 @@ fn why_not(away: &[(String, bool)]) -> Option<String> {
             "lost: {lost}; drop the table and make it anew, or delete its rows by partition"
         ));
     }
+    debug_assert!(texts.is_empty() == away.is_empty(), "everywhere: {away:?} are not named");
     let all_nodes = "all nodes have to be up, or those that are not would bring the rows back";
     (!texts.is_empty()).then(|| format!("{all_nodes}. {}", texts.join(". ")))
 }

@@ -189,7 +189,7 @@ impl Pending {
                 self.tally.borrow_mut().fail(candidate);
                 match refusal.kind {
                     // Whether it is to have the write all the same others decide.
-                    RefusalKind::RateLimited if number < PLACES_MAX => {
+                    RefusalKind::RateLimited if number < PLACES_MAX && self.limit.is_some() => {
                         self.has_missed.set(true);
                         self.limited.set(self.limited.get() | 1 << number);
                     }
@@ -227,6 +227,7 @@ fn all_have_ended(pending: &Pending) {
     let limited = pending.limited.get();
     if limited != 0 && pending.tally.borrow().is_met() {
         stdx::probe!("a write is acknowledged that one replica has rejected for its rate");
+        debug_assert!(pending.limit.is_some(), "acknowledged-at-level: nobody was to reject it");
         for number in places(limited) {
             note_missed(pending, &pending.replicas[number]);
         }
