@@ -274,7 +274,8 @@ fn a_link_that_breaks_before_the_relay_has_answered_is_done_without() {
     for node in [1, 3, 5] {
         nodes.set_delay(0, node, SECOND / 4);
     }
-    let ended: Rc<RefCell<Option<(u32, Vec<u32>)>>> = Rc::default();
+    type Ended = Option<(u32, Vec<u32>)>;
+    let ended: Rc<RefCell<Ended>> = Rc::default();
     let writing = ended.clone();
     nodes.run(0, async move {
         let scope = Scope::new();

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LIVE_MAX: usize = 4;
 
 /// What is known of a table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Table {
     is_made: bool,
     has_second: bool,
@@ -59,9 +59,7 @@ impl Tables {
         };
         match below(12) {
             0 => {
-                let mut tables = self.tables.borrow_mut();
-                tables.get_mut(&name).expect("a table").is_dropping = true;
-                drop(tables);
+                self.tables.borrow_mut().entry(name).or_default().is_dropping = true;
                 if client.execute(&format!("DROP TABLE ks.x{name}"), QUORUM).await.is_ok() {
                     self.note(name, |table| table.is_dropped = true);
                 }
@@ -100,7 +98,8 @@ impl Tables {
 
     pub(super) async fn check(&self, client: &mut Client) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (name, table) in self.tables.borrow().iter() {
+        let tables = self.tables.borrow().clone();
+        for (name, table) in &tables {
             let found = client.rows(&format!("SELECT k FROM ks.x{name}"), ALL).await;
             match found {
                 Ok(_) if table.is_dropped => {
