@@ -5,8 +5,8 @@
 //!    checked before; one that has more or fewer is damaged.
 //!  - *worth-it*: a compressed body is shorter than it was.
 
+use crate::algorithms::Compression;
 use crate::frame::{HEADER_BYTES, Header};
-use crate::hello::Compression;
 use std::borrow::Cow;
 use stdx::Damaged;
 use stdx::checksum::crc32;
@@ -30,11 +30,13 @@ pub fn pack<'a>(
         Compression::Zstd => zstd::bulk::compress(&body, ZSTD_LEVEL).ok(),
     };
     let raw_bytes = body.len();
-    let travels = packed.filter(|packed| packed.len() < raw_bytes);
-    let travels = travels.unwrap_or_else(|| body.into_owned());
+    let packed = packed.filter(|packed| packed.len() < raw_bytes);
+    let used = packed.is_some().then_some(compression);
+    let travels = packed.unwrap_or_else(|| body.into_owned());
     debug_assert!(travels.is_empty() == (raw_bytes == 0), "worth-it: something out of nothing");
     debug_assert!(travels.len() <= raw_bytes, "worth-it: {} of {raw_bytes}", travels.len());
     let header = Header {
+        compression: used,
         body_bytes: travels.len() as u32,
         raw_bytes: raw_bytes as u32,
         body_crc: crc32(&travels),
@@ -44,13 +46,9 @@ pub fn pack<'a>(
 }
 
 /// What a compressed body was, if that has no more than `bytes_max`.
-pub fn unpack(
-    compression: Compression,
-    header: &Header,
-    body: &[u8],
-    bytes_max: usize,
-) -> Result<Vec<u8>, Damaged> {
+pub fn unpack(header: &Header, body: &[u8], bytes_max: usize) -> Result<Vec<u8>, Damaged> {
     let damaged = |what| Damaged::new(what, HEADER_BYTES as u64);
+    let compression = header.compression.ok_or(damaged("body is not compressed"))?;
     let raw_bytes = header.raw_bytes as usize;
     if bytes_max < raw_bytes {
         return Err(damaged("compressed body is too long"));
@@ -83,19 +81,19 @@ mod tests {
     proptest! {
         #[test]
         fn bodies_round_trip(bytes in proptest::collection::vec(0u8..4, 0..3000)) {
-            for compression in [Compression::Lz4, Compression::Zstd] {
+            for compression in Compression::ALL {
                 let (header, body) = pack(compression, Header::bare(Kind::Reply, 1, 0), &bytes);
                 prop_assert_eq!(header.check_body(&body), Ok(()));
                 if !header.is_compressed() {
                     prop_assert_eq!(&body, &bytes);
                     continue;
                 }
-                let unpacked = unpack(compression, &header, &body, bytes.len());
+                let unpacked = unpack(&header, &body, bytes.len());
                 prop_assert_eq!(unpacked.as_ref(), Ok(&bytes));
-                prop_assert!(unpack(compression, &header, &body, bytes.len() - 1).is_err());
+                prop_assert!(unpack(&header, &body, bytes.len() - 1).is_err());
                 for raw_bytes in [header.raw_bytes - 1, header.raw_bytes + 1] {
                     let lies = Header { raw_bytes, ..header };
-                    prop_assert!(unpack(compression, &lies, &body, 1 << 20).is_err());
+                    prop_assert!(unpack(&lies, &body, 1 << 20).is_err());
                 }
             }
         }
@@ -107,8 +105,9 @@ mod tests {
         ) {
             let mut header = Header::bare(Kind::Reply, 1, 0);
             (header.raw_bytes, header.body_bytes) = (raw_bytes, body.len() as u32);
-            for compression in [Compression::Lz4, Compression::Zstd] {
-                if let Ok(bytes) = unpack(compression, &header, &body, 1 << 16) {
+            for compression in Compression::ALL {
+                header.compression = Some(compression);
+                if let Ok(bytes) = unpack(&header, &body, 1 << 16) {
                     prop_assert_eq!(bytes.len(), raw_bytes as usize);
                 }
             }

@@ -4,6 +4,7 @@
 //!  - *counted-gauges*: what is queued or in flight was counted once when it came, and once when it
 //!    went.
 
+use crate::algorithms::Compression;
 use crate::frame::Header;
 use crate::names::{Class, Verb};
 use std::cell::{Cell, RefCell};
@@ -107,6 +108,35 @@ impl Drop for During {
     }
 }
 
+/// Bodies that were compressed one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackedWay {
+    pub messages: u64,
+    /// Their bytes.
+    pub raw_bytes: u64,
+    /// Those that travelled in their place.
+    pub bytes: u64,
+    /// What compressing them, or the way back, took.
+    pub nanos: u64,
+}
+
+impl PackedWay {
+    fn add(&mut self, header: &Header, nanos: u64) {
+        self.messages += 1;
+        self.raw_bytes += u64::from(header.raw_bytes);
+        self.bytes += u64::from(header.body_bytes);
+        self.nanos = self.nanos.saturating_add(nanos);
+        debug_assert!(self.bytes <= self.raw_bytes, "worth-it: {self:?}");
+    }
+}
+
+/// Bodies that were compressed by one algorithm, both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    pub sent: PackedWay,
+    pub received: PackedWay,
+}
+
 /// The counters of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -123,12 +153,9 @@ pub struct Counters {
     /// Bytes over all connections, as they travel.
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Bodies that were to be compressed: their bytes, and those that travelled in their place.
-    pub raw_sent_bytes: u64,
-    pub packed_sent_bytes: u64,
-    /// Bodies that came compressed: the same.
-    pub raw_received_bytes: u64,
-    pub packed_received_bytes: u64,
+    /// Bodies that were compressed, or came so, by algorithm, in the order of
+    /// [`Compression::ALL`].
+    pub packed: [Packed; Compression::ALL.len()],
     /// Now: bytes that messages hold of this shard's memory for them, and what they may hold.
     pub memory_used_bytes: usize,
     pub memory_bytes: usize,
@@ -149,10 +176,7 @@ pub(crate) struct Tally {
     pub(crate) broken: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
-    pub(crate) raw_sent_bytes: Cell<u64>,
-    pub(crate) packed_sent_bytes: Cell<u64>,
-    pub(crate) raw_received_bytes: Cell<u64>,
-    pub(crate) packed_received_bytes: Cell<u64>,
+    packed: Cell<[Packed; Compression::ALL.len()]>,
 }
 
 /// Counts some more.
@@ -162,18 +186,23 @@ pub(crate) fn add(counter: &Cell<u64>, more: u64) {
 }
 
 impl Tally {
-    /// A body was to be compressed before it left.
-    pub(crate) fn packed(&self, header: &Header) {
+    /// A body was to be compressed by this algorithm before it left, which took so long.
+    pub(crate) fn packed(&self, by: Compression, header: &Header, nanos: u64) {
         debug_assert!(header.body_bytes <= header.raw_bytes, "worth-it: {header:?}");
-        add(&self.raw_sent_bytes, header.raw_bytes.into());
-        add(&self.packed_sent_bytes, header.body_bytes.into());
+        debug_assert!(header.compression.is_none_or(|one| one == by), "worth-it: {header:?}");
+        self.count_packed(by, |it| it.sent.add(header, nanos));
     }
 
-    /// A body came compressed, and was unpacked.
-    pub(crate) fn unpacked(&self, header: &Header) {
-        debug_assert!(header.is_compressed(), "worth-it: {header:?}");
-        add(&self.raw_received_bytes, header.raw_bytes.into());
-        add(&self.packed_received_bytes, header.body_bytes.into());
+    /// A body came compressed, and was unpacked, which took so long.
+    pub(crate) fn unpacked(&self, by: Compression, header: &Header, nanos: u64) {
+        debug_assert_eq!(header.compression, Some(by), "worth-it: {header:?}");
+        self.count_packed(by, |it| it.received.add(header, nanos));
+    }
+
+    fn count_packed(&self, by: Compression, change: impl FnOnce(&mut Packed)) {
+        let mut packed = self.packed.get();
+        change(&mut packed[by.index()]);
+        self.packed.set(packed);
     }
 
     pub(crate) fn of(&self, verb: Verb, class: Class) -> Rc<VerbTally> {
@@ -203,10 +232,7 @@ impl Tally {
             broken: self.broken.get(),
             sent_bytes: self.sent_bytes.get(),
             received_bytes: self.received_bytes.get(),
-            raw_sent_bytes: self.raw_sent_bytes.get(),
-            packed_sent_bytes: self.packed_sent_bytes.get(),
-            raw_received_bytes: self.raw_received_bytes.get(),
-            packed_received_bytes: self.packed_received_bytes.get(),
+            packed: self.packed.get(),
             memory_used_bytes: 0,
             memory_bytes: 0,
         }

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | 4 | CRC32 of the rest of the header |
 //! | 4 | 1 | [`Kind`] |
-//! | 5 | 1 | flags: 1, the body is compressed |
+//! | 5 | 1 | how the body is compressed: 0 not, 1 by LZ4, 2 by Zstandard |
 //! | 6 | 2 | verb: of what asks |
 //! | 8 | 8 | id: of the request or stream, from 1, growing by 1 with each that the dialer begins |
 //! | 16 | 4 | [`Header::extra`], by kind |
@@ -19,6 +19,7 @@
 //!    that a kind has not are zero.
 //!  - *length-first*: the length of a body is known, and checked, before any of it is read.
 
+use crate::algorithms::Compression;
 use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
 
@@ -26,8 +27,6 @@ use stdx::{Cursor, Damaged, Put};
 pub const HEADER_BYTES: usize = 32;
 /// The bytes of its checksum.
 const CRC_BYTES: usize = 4;
-/// The flag of a compressed body.
-const COMPRESSED: u8 = 1;
 /// No body is longer, whatever a connection agreed on.
 pub const BODY_BYTES_MAX: usize = 1 << 30;
 
@@ -141,6 +140,23 @@ impl Code {
     }
 }
 
+fn compression_code(compression: Option<Compression>) -> u8 {
+    match compression {
+        None => 0,
+        Some(Compression::Lz4) => 1,
+        Some(Compression::Zstd) => 2,
+    }
+}
+
+fn compression_of(code: u8) -> Result<Option<Compression>, Damaged> {
+    match code {
+        0 => Ok(None),
+        1 => Ok(Some(Compression::Lz4)),
+        2 => Ok(Some(Compression::Zstd)),
+        _ => Err(Damaged::new("unknown compression of a frame", 5)),
+    }
+}
+
 /// What comes before a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -149,6 +165,8 @@ pub struct Header {
     pub id: u64,
     /// See [`Kind`].
     pub extra: u32,
+    /// How the body is compressed, if it is.
+    pub compression: Option<Compression>,
     /// Bytes of the body as it travels.
     pub body_bytes: u32,
     /// Bytes of the body unpacked: the same where it is not compressed, more where it is.
@@ -160,12 +178,13 @@ impl Header {
     /// The header of a frame without a body.
     pub fn bare(kind: Kind, id: u64, extra: u32) -> Header {
         debug_assert!(extra == 0 || kind.has_extra(), "one-form: {kind:?} has no extra");
-        Header { kind, verb: 0, id, extra, body_bytes: 0, raw_bytes: 0, body_crc: 0 }
+        let compression = None;
+        Header { kind, verb: 0, id, extra, compression, body_bytes: 0, raw_bytes: 0, body_crc: 0 }
     }
 
     /// Whether the body is compressed.
     pub fn is_compressed(&self) -> bool {
-        self.raw_bytes != self.body_bytes
+        self.compression.is_some()
     }
 
     /// Its bytes.
@@ -184,7 +203,7 @@ impl Header {
         let start = out.len();
         out.put_u32(0);
         out.put_u8(self.kind as u8);
-        out.put_u8(if self.is_compressed() { COMPRESSED } else { 0 });
+        out.put_u8(compression_code(self.compression));
         out.put_u16(self.verb);
         out.put_u64(self.id);
         out.put_u32(self.extra);
@@ -207,19 +226,17 @@ impl Header {
         }
         let kind = cursor.u8("frame header")?;
         let kind = Kind::from_code(kind).ok_or(Damaged::new("unknown kind of frame", 4))?;
-        let flags = cursor.u8("frame header")?;
+        let compression = compression_of(cursor.u8("frame header")?)?;
         let header = Header {
             kind,
             verb: cursor.u16("frame header")?,
             id: cursor.u64("frame header")?,
             extra: cursor.u32("frame header")?,
+            compression,
             body_bytes: cursor.u32("frame header")?,
             raw_bytes: cursor.u32("frame header")?,
             body_crc: cursor.u32("frame header")?,
         };
-        if flags != u8::from(header.is_compressed()) {
-            return Err(Damaged::new("flags of a frame do not match its lengths", 5));
-        }
         match header.broken() {
             Some(what) => Err(Damaged::new(what, CRC_BYTES as u64)),
             None => Ok(header),
@@ -228,13 +245,15 @@ impl Header {
 
     /// Which rule of *one-form* it breaks.
     fn broken(&self) -> Option<&'static str> {
-        let Header { kind, verb, id, extra, body_bytes, raw_bytes, body_crc } = *self;
+        let Header { kind, verb, id, extra, compression, body_bytes, raw_bytes, body_crc } = *self;
+        let shrinks = body_bytes != raw_bytes;
         let rules = [
             ((0 < verb) == kind.has_verb(), "verb of a frame that has none, or none where it has"),
             ((0 < id) == kind.has_id(), "id of a frame that has none, or none where it has"),
             (extra == 0 || kind.has_extra(), "extra of a frame that has none"),
             (raw_bytes == 0 || kind.has_body(), "body of a frame that has none"),
             (body_bytes <= raw_bytes, "compressed body of a frame is longer than unpacked"),
+            (compression.is_some() == shrinks, "compression of a frame does not match its lengths"),
             ((body_bytes == 0) == (raw_bytes == 0), "body of a frame out of nothing"),
             (raw_bytes as usize <= BODY_BYTES_MAX, "body of a frame is too long"),
             (body_crc == 0 || 0 < body_bytes, "checksum of no body"),
@@ -266,6 +285,7 @@ mod tests {
             verb: 7,
             id: 258,
             extra: 1_000_000,
+            compression: None,
             body_bytes: 3,
             raw_bytes: 3,
             body_crc: crc32(body),
@@ -294,6 +314,12 @@ mod tests {
         check(|it| (it.body_bytes, it.raw_bytes) = (1, 1), "body of a frame that has none");
         check(|it| it.body_bytes = 1, "compressed body of a frame is longer than unpacked");
         check(|it| it.body_crc = 1, "checksum of no body");
+        let unmatched = "compression of a frame does not match its lengths";
+        check(|it| it.compression = Some(Compression::Lz4), unmatched);
+        check(
+            |it| (it.kind, it.id, it.body_bytes, it.raw_bytes) = (Kind::Reply, 1, 1, 2),
+            unmatched,
+        );
     }
 
     proptest! {

@@ -20,6 +20,7 @@
 //!    four.
 //!  - *one-form* (of frames): what is read is what would be written.
 
+use crate::algorithms::Algorithms;
 use crate::error::{Refusal, Refused, TEXT_BYTES_MAX};
 use crate::frame::BODY_BYTES_MAX;
 use crate::names::{Class, HostId};
@@ -46,41 +47,12 @@ const REFUSED: u8 = 1;
 const _: () = assert!(TEXT_BYTES_MAX + 64 < GREETING_BYTES_MAX, "short-greetings: a refusal");
 const _: () = assert!(CLUSTER_BYTES_MAX + 128 < GREETING_BYTES_MAX, "short-greetings: a hello");
 
-/// How frames with much to say are made shorter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Compression {
-    Lz4,
-    Zstd,
-}
-
-impl Compression {
-    /// As options and metrics call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Compression::Lz4 => "lz4",
-            Compression::Zstd => "zstd",
-        }
-    }
-}
-
 const _: () = assert!(*VERSIONS.start() <= *VERSIONS.end(), "we speak some version");
 const _: () = assert!(PREAMBLE_BYTES < PREFIX_BYTES + GREETING_BYTES_MAX, "preambles are short");
 
-fn compression_code(compression: Option<Compression>) -> u8 {
-    match compression {
-        None => 0,
-        Some(Compression::Lz4) => 1,
-        Some(Compression::Zstd) => 2,
-    }
-}
-
-fn compression_of(cursor: &mut Cursor<'_>) -> Result<Option<Compression>, Damaged> {
-    match cursor.u8("compression")? {
-        0 => Ok(None),
-        1 => Ok(Some(Compression::Lz4)),
-        2 => Ok(Some(Compression::Zstd)),
-        _ => Err(cursor.damaged("unknown compression")),
-    }
+fn algorithms_of(cursor: &mut Cursor<'_>) -> Result<Algorithms, Damaged> {
+    let code = cursor.u8("compression")?;
+    Algorithms::from_code(code).ok_or(cursor.damaged("unknown compression"))
 }
 
 /// The first bytes of a connection.
@@ -317,8 +289,8 @@ pub struct Hello {
     /// Whom it expects; `None`: it asks who is there.
     pub expected: Option<HostId>,
     pub class: Class,
-    /// How bodies are to be compressed, both ways.
-    pub compression: Option<Compression>,
+    /// How bodies may be compressed, both ways.
+    pub compression: Algorithms,
 }
 
 impl Hello {
@@ -329,7 +301,7 @@ impl Hello {
         body.put_u8(self.expected.is_some().into());
         body.put(&self.expected.map_or(0, |host| host.0).to_be_bytes());
         body.put_u8(self.class.code());
-        body.put_u8(compression_code(self.compression));
+        body.put_u8(self.compression.code());
         framed(&body)
     }
 
@@ -345,7 +317,7 @@ impl Hello {
             _ => return Err(cursor.damaged("whom it expects")),
         };
         let class = Class::from_code(cursor.u8("class")?).ok_or(cursor.damaged("unknown class"))?;
-        let compression = compression_of(&mut cursor)?;
+        let compression = algorithms_of(&mut cursor)?;
         ended(&cursor, Hello { speaker, expected, class, compression })
     }
 }
@@ -358,8 +330,8 @@ pub struct Welcome {
     pub requests_max: u32,
     /// Their bytes.
     pub request_bytes_max: u32,
-    /// As the dialer wished, or none.
-    pub compression: Option<Compression>,
+    /// What of the dialer's wishes is taken.
+    pub compression: Algorithms,
 }
 
 /// The bytes of a welcome, or of a refusal, with their prefix.
@@ -377,7 +349,7 @@ pub fn encode_welcome(welcome: &Result<Welcome, Refused>) -> Vec<u8> {
             welcome.speaker.put(&mut body);
             body.put_u32(welcome.requests_max);
             body.put_u32(welcome.request_bytes_max);
-            body.put_u8(compression_code(welcome.compression));
+            body.put_u8(welcome.compression.code());
         }
     }
     framed(&body)
@@ -398,7 +370,7 @@ pub fn decode_welcome(crc: u32, body: &[u8]) -> Result<Result<Welcome, Refused>,
         speaker: Speaker::take(&mut cursor)?,
         requests_max: cursor.u32("limit")?,
         request_bytes_max: cursor.u32("limit")?,
-        compression: compression_of(&mut cursor)?,
+        compression: algorithms_of(&mut cursor)?,
     };
     if welcome.requests_max == 0 || welcome.request_bytes_max < welcome.speaker.message_bytes_max {
         return Err(cursor.damaged("node that takes no request"));
@@ -446,15 +418,21 @@ pub fn check_hello(
     }
 }
 
-/// Whether the dialer, of this cluster and host id, goes on with who answers (*both-check*).
+/// Whether the dialer, of this cluster and host id, goes on with who answers its hello
+/// (*both-check*).
 pub fn check_welcome(
     us: (&str, HostId),
+    hello: &Hello,
     welcome: &Welcome,
-    expected: Option<HostId>,
     is_banned: bool,
 ) -> Result<(), Refused> {
     check_speaker(us, &welcome.speaker, is_banned)?;
-    match expected {
+    if !welcome.compression.is_within(hello.compression) {
+        let (theirs, ours) = (welcome.compression.name(), hello.compression.name());
+        let text = format!("a welcome with compression {theirs} where {ours} was offered");
+        return Err(Refused::new(Refusal::Damaged, text));
+    }
+    match hello.expected {
         Some(expected) if expected != welcome.speaker.host => {
             Err(wrong_host(expected, welcome.speaker.host))
         }
@@ -471,6 +449,7 @@ fn wrong_host(expected: HostId, found: HostId) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Compression;
     use crate::testing::{arbitrary_hello, arbitrary_preamble, arbitrary_welcome};
     use proptest::prelude::*;
 
@@ -543,12 +522,18 @@ mod tests {
         check(|it| it.class = Class::Control, false, Some((Refusal::Damaged, class)));
         let mut welcome = arbitrary_welcome(3);
         (welcome.speaker.cluster, welcome.speaker.host) = ("one".into(), HostId(1));
-        let refused = check_welcome(US, &welcome, None, false).map_err(|refused| refused.why);
-        assert_eq!(refused, Err(Refusal::Oneself));
+        let check = |hello: &Hello, welcome: &Welcome| {
+            check_welcome(US, hello, welcome, false).map_err(|refused| refused.why)
+        };
+        let asks = Hello { expected: None, compression: Algorithms::ALL, ..hello() };
+        assert_eq!(check(&asks, &welcome), Err(Refusal::Oneself));
         welcome.speaker.host = HostId(4);
-        assert_eq!(check_welcome(US, &welcome, None, false), Ok(()));
-        let refused = check_welcome(US, &welcome, Some(HostId(3)), false);
-        assert_eq!(refused.map_err(|refused| refused.why), Err(Refusal::WrongHost));
+        assert_eq!(check(&asks, &welcome), Ok(()));
+        let expects = Hello { expected: Some(HostId(3)), ..asks.clone() };
+        assert_eq!(check(&expects, &welcome), Err(Refusal::WrongHost));
+        welcome.compression = Compression::Zstd.into();
+        let offers = Hello { compression: Compression::Lz4.into(), ..asks };
+        assert_eq!(check(&offers, &welcome), Err(Refusal::Damaged));
     }
 
     #[test]

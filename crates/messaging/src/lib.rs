@@ -52,12 +52,12 @@
 //!
 //! # Rooms
 //!
-//! From the ground up: `names` (of nodes, classes, verbs), `error`, [`frame`] and [`hello`]
-//! (the formats, pure), [`compress`]; values: `payload`, `config`, `policy`, `budget`,
+//! From the ground up: `names` (of nodes, classes, verbs), `error`, `algorithms`, [`frame`] and
+//! [`hello`] (the formats, pure), [`compress`]; values: `payload`, `config`, `policy`, `budget`,
 //! `counters`, `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox`
-//! (what is to leave), `streams`, `calls` (what has no answer yet), `verbs` (the registry),
-//! `services` (what connections share); `connection` itself, `shake` (its greetings), `links`
-//! (those that we dial), `messaging` (the door).
+//! (what is to leave), `packing` (how it travels), `streams`, `calls` (what has no answer yet),
+//! `verbs` (the registry), `services` (what connections share); `connection` itself, `shake` (its
+//! greetings), `links` (those that we dial), `messaging` (the door).
 //!
 //! Invariants
 //!  - *never-sent-never-handled*, *lost-is-unknown*: see `error`.
@@ -66,6 +66,7 @@
 //!    than it has said that it takes; the connection that they came by ends.
 //!  - *bounded-memory*: see `budget`. *both-bounds*, *paused-is-not-dead*: see `connection`.
 
+mod algorithms;
 mod budget;
 mod calls;
 mod complaints;
@@ -81,6 +82,7 @@ mod links;
 mod messaging;
 mod names;
 mod outbox;
+mod packing;
 mod payload;
 mod policy;
 mod services;
@@ -92,11 +94,11 @@ pub mod testing;
 mod tests;
 mod verbs;
 
+pub use algorithms::{Algorithms, Compression, LONG_TERM, ZstdRules};
 pub use calls::{Caller, Ticket};
 pub use config::Config;
-pub use counters::{Counters, VerbCounters};
+pub use counters::{Counters, Packed, PackedWay, VerbCounters};
 pub use error::{CallError, Down, Lost, NotSent, Refusal, Refused};
-pub use hello::Compression;
 pub use messaging::{Messaging, Peer, PeerState, Reached};
 pub use names::{Class, HostId, Target, ToShard, Verb};
 pub use payload::Payload;

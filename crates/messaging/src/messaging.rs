@@ -1,11 +1,12 @@
 //! The door: messages of a shard to other nodes, and from them.
 
+use crate::algorithms::Algorithms;
 use crate::calls::{Caller, Ticket};
 use crate::config::{Config, Planted};
 use crate::connection::{Connection, Facts};
 use crate::counters::{Counters, add};
 use crate::error::{CallError, Down, Lost, Refusal};
-use crate::hello::{Compression, Preamble};
+use crate::hello::Preamble;
 use crate::links::{GOODBYES_MAX, Links, State};
 use crate::names::{Class, HostId, Target, Verb};
 use crate::payload::Payload;
@@ -76,7 +77,7 @@ pub enum PeerState {
         /// The start of the node: another number means that it has started anew.
         life: u64,
         encrypted: bool,
-        compression: Option<Compression>,
+        compression: Algorithms,
     },
     /// The last attempt has failed; there will be others.
     Down(Down),

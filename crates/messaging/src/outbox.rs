@@ -12,14 +12,11 @@
 //!    connection; so the lanes have no bound of their own.
 
 use crate::budget::Pair;
-use crate::compress::{self, BYTES_MIN};
-use crate::counters::Tally;
+use crate::compress::BYTES_MIN;
 use crate::error::Refused;
 use crate::frame::{HEADER_BYTES, Header, Kind};
-use crate::hello::Compression;
 use crate::payload::Payload;
-use runtime::net::Part;
-use runtime::sync::{Notify, Permit};
+use runtime::sync::Notify;
 use runtime::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,9 +27,7 @@ const MESSAGES_BYTES: usize = 64 << 10;
 /// and then pieces of streams until it has so many.
 const BATCH_BYTES: usize = 128 << 10;
 /// Longer bodies are handed to the kernel as they are; shorter ones are copied together.
-const COPIED_BYTES_MAX: usize = 8 << 10;
-/// Longer bodies are compressed by a helper thread.
-const COMPRESSED_HERE_MAX: usize = 64 << 10;
+pub(crate) const COPIED_BYTES_MAX: usize = 8 << 10;
 /// The most bytes that one frame of a stream has.
 pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 10;
 
@@ -58,7 +53,7 @@ impl Frame {
     }
 
     /// What of it is copied together with others, as long as it is not compressed.
-    fn copied_bytes(&self) -> usize {
+    pub(crate) fn copied_bytes(&self) -> usize {
         HEADER_BYTES + self.payload.copied_bytes(COPIED_BYTES_MAX)
     }
 }
@@ -284,67 +279,6 @@ fn remaining_micros(deadline: Instant, now: Instant) -> u32 {
     micros
 }
 
-/// A batch as it travels, and the memory that it holds until it has left.
-pub(crate) async fn pack(
-    batch: Batch,
-    compression: Option<Compression>,
-    tally: &Tally,
-) -> (Vec<Part>, Vec<Permit>) {
-    let (mut parts, mut memory) = (Vec::new(), Vec::with_capacity(2 * batch.frames.len()));
-    let mut copied = Vec::with_capacity(batch.frames.iter().map(Frame::copied_bytes).sum());
-    for mut frame in batch.frames {
-        memory.extend(std::mem::take(&mut frame.memory).into_iter().flatten());
-        match compression {
-            Some(compression) if BYTES_MIN <= frame.payload.len() => {
-                let (header, body) = compressed(compression, frame.header, frame.payload).await;
-                tally.packed(&header);
-                header.put(&mut copied);
-                put_body(Part::Owned(body), &mut copied, &mut parts);
-            }
-            _ => put_plain(frame, &mut copied, &mut parts),
-        }
-    }
-    if !copied.is_empty() {
-        parts.push(Part::Owned(copied));
-    }
-    (parts, memory)
-}
-
-async fn compressed(
-    compression: Compression,
-    header: Header,
-    payload: Payload,
-) -> (Header, Vec<u8>) {
-    let body = payload.into_bytes();
-    if body.len() <= COMPRESSED_HERE_MAX {
-        return compress::pack(compression, header, body);
-    }
-    runtime::task::compute(move || compress::pack(compression, header, body)).await
-}
-
-fn put_plain(frame: Frame, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
-    let bytes = frame.payload.len() as u32;
-    let body_crc = frame.payload.crc();
-    let header = Header { body_bytes: bytes, raw_bytes: bytes, body_crc, ..frame.header };
-    debug_assert!(!header.is_compressed(), "worth-it: {header:?} is as it was");
-    header.put(copied);
-    let (head, body) = frame.payload.into_parts();
-    put_body(Part::Owned(head), copied, parts);
-    body.into_iter().for_each(|body| put_body(body, copied, parts));
-}
-
-fn put_body(body: Part, copied: &mut Vec<u8>, parts: &mut Vec<Part>) {
-    if body.len() <= COPIED_BYTES_MAX {
-        copied.extend_from_slice(&body);
-        return;
-    }
-    if !copied.is_empty() {
-        parts.push(Part::Owned(take(copied)));
-    }
-    debug_assert!(copied.is_empty(), "all-in-order: copied bytes come before");
-    parts.push(body);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,22 +339,5 @@ mod tests {
         assert_eq!(remaining_micros(at(5), at(2)), 3_000);
         assert_eq!(remaining_micros(at(2), at(5)), 1);
         assert_eq!(remaining_micros(at(10_000_000), at(0)), u32::MAX);
-    }
-
-    #[test]
-    fn large_bodies_are_not_copied() {
-        let large = vec![3; COPIED_BYTES_MAX + 1];
-        let place = large.as_ptr();
-        let mut frame = message(1, 0);
-        frame.payload = Payload::with_body(vec![1, 2], large);
-        let batch = Batch { frames: vec![message(2, 5), frame, message(3, 5)] };
-        let (parts, _) =
-            runtime::sim::test(
-                1,
-                move || async move { pack(batch, None, &Tally::default()).await },
-            );
-        let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        assert_eq!(lens, [32 + 5 + 32 + 2, COPIED_BYTES_MAX + 1, 32 + 5]);
-        assert_eq!(parts[1].as_ptr(), place);
     }
 }

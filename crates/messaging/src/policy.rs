@@ -1,8 +1,8 @@
 //! What the layer above decides of each peer: TLS and compression, by data centre and rack, of
 //! which this crate knows nothing.
 
+use crate::algorithms::{Algorithms, ZstdRules};
 use crate::error::Refusal;
-use crate::hello::Compression;
 use crate::names::HostId;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +16,8 @@ pub struct Dialing {
     pub tls: Option<(Arc<ClientConfig>, String)>,
     /// Whether TLS is used, where we have it.
     pub encrypts: Encrypts,
-    pub compression: Option<Compression>,
+    /// How bodies may be compressed, where the other node takes it.
+    pub compression: Algorithms,
 }
 
 /// When a connection is encrypted.
@@ -58,6 +59,16 @@ pub trait Policy: 'static {
 
     /// What we show, and whom we trust, when another node dials; `None`: we have no TLS.
     fn server(&self) -> Option<Arc<ServerConfig>>;
+
+    /// How bodies may be compressed over links that others dial.
+    fn takes(&self) -> Algorithms {
+        Algorithms::ALL
+    }
+
+    /// What Zstandard is used for. Asked for each body that could be for it.
+    fn zstd(&self) -> ZstdRules {
+        ZstdRules::default()
+    }
 
     /// Whether a node may show this certificate. The chain was checked already.
     fn may_show(&self, _host: HostId, _names: Option<&Names>) -> bool {

@@ -1,5 +1,6 @@
 //! What all connections of a shard share.
 
+use crate::algorithms::Spending;
 use crate::budget::Budget;
 use crate::complaints::Complaints;
 use crate::config::{Config, Planted};
@@ -21,6 +22,8 @@ pub(crate) struct Services {
     pub(crate) config: Config,
     pub(crate) budget: Rc<Budget>,
     pub(crate) tally: Tally,
+    /// *zstd-within-quota*
+    pub(crate) spending: Cell<Spending>,
     pub(crate) verbs: Verbs,
     pub(crate) policy: Rc<dyn Policy>,
     pub(crate) complaints: Complaints,
@@ -39,6 +42,7 @@ impl Services {
         let services = Services {
             budget: Rc::new(Budget::new(config.memory_bytes)),
             tally: Tally::default(),
+            spending: Cell::default(),
             verbs,
             policy,
             complaints: Complaints::default(),

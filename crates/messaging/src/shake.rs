@@ -171,7 +171,7 @@ async fn dial_once(
     let hello = Hello { speaker, expected: host, class, compression };
     let (welcome, early) = say_hello(&wire, &hello).await?;
     let is_banned = services.is_banned(welcome.speaker.host);
-    let checked = hello::check_welcome(services.us(), &welcome, host, is_banned);
+    let checked = hello::check_welcome(services.us(), &hello, &welcome, is_banned);
     let names = wire.agreed().and_then(|agreed| agreed.peer.as_ref());
     let checked = checked.and_then(|()| check_names(services, welcome.speaker.host, &wire, names));
     if let Err(refused) = checked {
@@ -420,7 +420,7 @@ fn our_welcome(services: &Services, hello: &Hello) -> Welcome {
         speaker: speaker(services, runtime::shard_id()),
         requests_max: config.requests_max as u32,
         request_bytes_max: config.request_bytes_max as u32,
-        compression: hello.compression,
+        compression: hello.compression.and(services.policy.takes()),
     }
 }
 

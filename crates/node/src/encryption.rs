@@ -1,7 +1,9 @@
 //! The encryption that options ask for, and the compression of links between nodes.
 
+use crate::zstd::Zstd;
+use cluster::Settings;
 use cluster::membership::links::{Keys, Links, Reach, Wishes};
-use messaging::Policy;
+use messaging::{Algorithms, Compression, Policy};
 use options::Values;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use tls::Options;
 pub const LINKS: &str = "server_encryption_options";
 /// Their compression.
 const COMPRESSION: &str = "internode_compression";
+const ADVANCED: &str = "internode_compression_enable_advanced";
+const ALGORITHMS: &str = "internode_compression_algorithms";
 
 /// The encryption that an option asks for; `None`: none. The error names the option.
 pub fn wanted(values: &Values, option: &str) -> Result<Option<Options>, String> {
@@ -30,7 +34,10 @@ pub(crate) fn policies(values: &Values) -> Result<Policies, String> {
     let wishes = wishes(values)?;
     let keys =
         Keys { client: || tls::service::dialing(LINKS), server: || tls::service::current(LINKS) };
-    Ok(Arc::new(move || Rc::new(Links::new(wishes, keys))))
+    Ok(Arc::new(move || {
+        let zstd = Zstd::registered(&Settings::of_shard());
+        Rc::new(Links::new(wishes, keys, Rc::new(move || zstd.rules())))
+    }))
 }
 
 /// Which links are encrypted and compressed. The error names the option.
@@ -47,7 +54,21 @@ fn wishes(values: &Values) -> Result<Wishes, String> {
     let word = values.text(COMPRESSION);
     let compressed = reach(word)
         .ok_or_else(|| format!("option {COMPRESSION}: {word} is none of none, dc, rack, all"))?;
-    Ok(Wishes { encrypted, transitional, compressed })
+    let algorithms = algorithms(values)?;
+    Ok(Wishes { encrypted, transitional, compressed, algorithms })
+}
+
+/// By what bodies are compressed, and what is taken. The error names the option.
+fn algorithms(values: &Values) -> Result<Algorithms, String> {
+    let named = |word: &String| {
+        let known = Compression::ALL.into_iter().find(|one| one.name() == word);
+        known.ok_or_else(|| format!("option {ALGORITHMS}: {word} is none of lz4, zstd"))
+    };
+    let named: Result<Algorithms, String> = values.list(ALGORITHMS).iter().map(named).collect();
+    match values.flag(ADVANCED) {
+        true => named,
+        false => named.map(|_| Compression::Lz4.into()),
+    }
 }
 
 fn reach(word: &str) -> Option<Reach> {
@@ -86,6 +107,19 @@ mod tests {
         check(&encrypts("transitional"), Ok((Reach::All, true, Reach::None)));
         let both = encrypts("all") + "internode_compression: all\n";
         check(&both, Ok((Reach::All, false, Reach::All)));
+        let by = |text: &str| {
+            let mut values = Values::default();
+            values.read_file(text).expect("a file");
+            wishes(&values).map(|it| it.algorithms.name())
+        };
+        assert_eq!(by("internode_compression: all\n"), Ok("lz4"));
+        let advanced = "internode_compression_enable_advanced: true\n";
+        assert_eq!(by(advanced), Ok("lz4,zstd"));
+        let some =
+            |list: &str| by(&format!("{advanced}internode_compression_algorithms: {list}\n"));
+        assert_eq!(some("[zstd]"), Ok("zstd"));
+        let refused = "option internode_compression_algorithms: deflate is none of lz4, zstd";
+        assert_eq!(some("[deflate]"), Err(refused.to_owned()));
         check(
             &encrypts("some"),
             Err("option server_encryption_options: internode_encryption: some is none of none, \

@@ -29,6 +29,7 @@ mod snitch;
 #[cfg(test)]
 mod testing;
 pub mod version;
+mod zstd;
 
 pub use address::address;
 pub use clients::{Clients, clients};
@@ -88,6 +89,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     handoff::check(&settings);
     limits::check(&settings);
     patience::register(&settings);
+    zstd::Zstd::registered(&settings);
     query::Options::check(&settings);
     query::Audit::check(&settings);
     settings.refused()

@@ -97,7 +97,7 @@ impl Values {
         match self.given.get(row.name) {
             Some(given) => given.values.clone(),
             None if row.default.is_empty() => Vec::new(),
-            None => vec![row.default.to_string()],
+            None => row.default.split(',').map(str::to_string).collect(),
         }
     }
 

@@ -34,6 +34,7 @@ pub const LABELS: &[&str] = &[
     "shard",
     "ks",
     "cf",
+    "algorithm",
     "class",
     "compression",
     "conditional",

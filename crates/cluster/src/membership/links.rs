@@ -12,9 +12,10 @@ use crate::peers;
 use crate::registry::Cluster;
 use catalog::Topology;
 use messaging::{
-    ClientConfig, Compression, Counters, Dialing, Encrypts, HostId, Messaging, PeerState, Policy,
-    ServerConfig,
+    Algorithms, ClientConfig, Counters, Dialing, Encrypts, HostId, Messaging, PeerState, Policy,
+    ServerConfig, ZstdRules,
 };
+pub use messaging::{Compression, Packed};
 use model::Uuid;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,7 +61,12 @@ pub struct Wishes {
     /// While TLS is introduced: encrypted where the other node can, and plain where it cannot.
     pub transitional: bool,
     pub compressed: Reach,
+    /// By what, and what is taken of others.
+    pub algorithms: Algorithms,
 }
+
+/// What Zstandard may be used for, as options say now.
+pub type Zstd = Rc<dyn Fn() -> ZstdRules>;
 
 /// What TLS shows and trusts, when this shard dials, and when it is dialed; the newest there is.
 #[derive(Clone, Copy)]
@@ -80,6 +86,7 @@ impl fmt::Debug for Keys {
 pub struct Links {
     wishes: Wishes,
     keys: Keys,
+    zstd: Zstd,
     cluster: Rc<Cluster>,
 }
 
@@ -91,8 +98,8 @@ impl fmt::Debug for Links {
 
 impl Links {
     /// Of this shard, which has its part of the cluster.
-    pub fn new(wishes: Wishes, keys: Keys) -> Links {
-        Links { wishes, keys, cluster: runtime::local::get::<Cluster>() }
+    pub fn new(wishes: Wishes, keys: Keys, zstd: Zstd) -> Links {
+        Links { wishes, keys, zstd, cluster: runtime::local::get::<Cluster>() }
     }
 
     fn distance(&self, host: Option<HostId>) -> Distance {
@@ -119,7 +126,7 @@ fn distance(own: [&str; 2], topology: &Topology, host: Option<HostId>) -> Distan
 
 impl Policy for Links {
     fn dialing(&self, host: Option<HostId>, address: SocketAddr) -> Dialing {
-        let Wishes { encrypted, transitional, compressed } = self.wishes;
+        let Wishes { encrypted, transitional, compressed, algorithms } = self.wishes;
         if !self.has_tls() && compressed == Reach::None {
             return Dialing::default();
         }
@@ -133,13 +140,22 @@ impl Policy for Links {
             let keys = (self.keys.client)().expect("never-less: keys are there before links");
             (keys, address.ip().to_string())
         });
-        let compression = compressed.covers(distance).then_some(Compression::Lz4);
+        let is_compressed = compressed.covers(distance);
+        let compression = if is_compressed { algorithms } else { Algorithms::NONE };
         Dialing { tls, encrypts, compression }
     }
 
     fn needs_tls(&self, host: HostId, _: IpAddr) -> bool {
         let Wishes { encrypted, transitional, .. } = self.wishes;
         self.has_tls() && !transitional && encrypted.covers(self.distance(Some(host)))
+    }
+
+    fn takes(&self) -> Algorithms {
+        self.wishes.algorithms
+    }
+
+    fn zstd(&self) -> ZstdRules {
+        (self.zstd)()
     }
 
     fn server(&self) -> Option<Arc<ServerConfig>> {
@@ -156,7 +172,7 @@ impl Policy for Links {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// How many there are, by whether they are encrypted, and how they are compressed.
-    pub connections: BTreeMap<(bool, Option<Compression>), u64>,
+    pub connections: BTreeMap<(bool, Algorithms), u64>,
     pub counters: Counters,
 }
 

@@ -5,7 +5,7 @@ use cluster::membership::links::{Keys, Links, Reach, Wishes};
 use cluster::membership::{self, Phase};
 use cluster::{AccessConfig, Authenticator, Authorizer};
 use cluster::{BootConfig, Cluster, NodeConfig, SchemaChange};
-use messaging::{HostId, Messaging, PeerState};
+use messaging::{HostId, Messaging, PeerState, ZstdRules};
 use model::{Type, Uuid};
 use runtime::sim::{NodeId, Options, World};
 use runtime::task::join;
@@ -220,7 +220,7 @@ async fn live(
         down_after: 20 * SECOND,
         command_time: 20 * SECOND,
         segment_bytes,
-        policy: Arc::new(move || Rc::new(Links::new(wishes, keys))),
+        policy: Arc::new(move || Rc::new(Links::new(wishes, keys, Rc::new(ZstdRules::default)))),
         verbs: Arc::new(|_| ()),
     };
     membership::start(config).await?;

@@ -15,15 +15,16 @@ mod asking;
 mod reading;
 mod serving;
 
+use crate::algorithms::Algorithms;
 use crate::calls::Calls;
 use crate::config::Planted;
 use crate::counters::add;
 use crate::error::{Down, Refusal, Refused};
 use crate::frame::{Header, Kind};
-use crate::hello::Compression;
 use crate::intake::Pulse;
 use crate::names::{Class, HostId};
-use crate::outbox::{Outbox, pack};
+use crate::outbox::Outbox;
+use crate::packing::{Packer, pack};
 use crate::services::Services;
 use crate::streams::Streams;
 use runtime::net::NetError;
@@ -63,7 +64,7 @@ pub(crate) struct Facts {
     pub(crate) shard: u16,
     pub(crate) shards: u16,
     pub(crate) class: Class,
-    pub(crate) compression: Option<Compression>,
+    pub(crate) compression: Algorithms,
     pub(crate) encrypted: bool,
     /// The dialer asks who is there, and nothing else.
     pub(crate) is_probe: bool,
@@ -285,7 +286,8 @@ impl Connection {
                     _ => {}
                 }
             }
-            let (parts, memory) = pack(batch, self.facts.compression, &self.services.tally).await;
+            let packer = Packer { link: self.facts.compression, services: &self.services };
+            let (parts, memory) = pack(batch, &packer).await;
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
             debug_assert!(0 < bytes, "taken-is-sent: a batch of nothing");
             let written = self.wire.write_all_vectored(parts).await;

@@ -13,6 +13,7 @@ use crate::intake::{Ended, Intake};
 use crate::outbox::CHUNK_BYTES_MAX;
 use crate::streams::FAILURE_BYTES_MAX;
 use runtime::sync::Permit;
+use runtime::time::Instant;
 use std::rc::Rc;
 use stdx::Damaged;
 
@@ -52,20 +53,23 @@ impl Connection {
         self.check_size(&header)?;
         let memory = self.memory_of(&header).await;
         let body = intake.body(&header, &self.wire, &self.pulse).await?;
-        let body = match (header.is_compressed(), self.facts.compression) {
-            (false, _) => body,
-            (true, None) => return Err(damaged("compressed frame where none was agreed on")),
-            (true, Some(compression)) => {
-                let max = header.raw_bytes as usize;
-                let unpacked = match max <= CHUNK_BYTES_MAX {
-                    true => compress::unpack(compression, &header, &body, max)?,
-                    false => {
-                        let unpack = move || compress::unpack(compression, &header, &body, max);
-                        runtime::task::compute(unpack).await?
-                    }
+        let body = match header.compression {
+            None => body,
+            Some(one) if !self.facts.compression.has(one) => {
+                return Err(damaged("frame is compressed as was not agreed on"));
+            }
+            Some(compression) => {
+                let unpack = move || {
+                    let began = Instant::now();
+                    let unpacked = compress::unpack(&header, &body, header.raw_bytes as usize);
+                    (unpacked, began.elapsed().as_nanos() as u64)
                 };
-                self.services.tally.unpacked(&header);
-                unpacked
+                let (unpacked, nanos) = match header.raw_bytes as usize <= CHUNK_BYTES_MAX {
+                    true => unpack(),
+                    false => runtime::task::compute(unpack).await,
+                };
+                self.services.tally.unpacked(compression, &header, nanos);
+                unpacked?
             }
         };
         self.take_frame(header, body, memory)

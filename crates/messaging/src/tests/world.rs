@@ -5,7 +5,8 @@ use crate::error::{Down, Lost, NotSent};
 use crate::policy::{Dialing, Plain};
 use crate::streams::StreamError;
 use crate::{
-    CallError, Caller, Class, Compression, Config, HostId, Messaging, Payload, PeerState, Policy,
+    Algorithms, CallError, Caller, Class, Compression, Config, HostId, Messaging, Payload,
+    PeerState, Policy, ZstdRules,
 };
 use crate::{Refusal, Request, Stream, Target, Ticket, ToShard, Verb, Verbs};
 use runtime::sim::{NodeId, Options, World};
@@ -277,9 +278,16 @@ pub(super) struct Packs(u8);
 
 impl Policy for Packs {
     fn dialing(&self, host: Option<HostId>, address: SocketAddr) -> Dialing {
-        let kinds = [None, Some(Compression::Lz4), Some(Compression::Zstd)];
+        let [lz4, zstd] = Compression::ALL.map(Algorithms::from);
+        let kinds = [lz4, Algorithms::ALL, zstd, Algorithms::NONE];
         let kind = (usize::from(self.0) + host.map_or(0, |host| host.0 as usize)) % kinds.len();
         Dialing { compression: kinds[kind], ..Plain.dialing(host, address) }
+    }
+    fn takes(&self) -> Algorithms {
+        if self.0 % 3 == 2 { Compression::Lz4.into() } else { Algorithms::ALL }
+    }
+    fn zstd(&self) -> ZstdRules {
+        ZstdRules { bytes: 1500..=u32::MAX, ..ZstdRules::default() }
     }
     fn needs_tls(&self, _: HostId, _: IpAddr) -> bool {
         false

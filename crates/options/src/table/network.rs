@@ -61,40 +61,44 @@ pub(super) const ROWS: &[OptionRow] = &[
         &["none", "dc", "rack", "all"],
         "Which traffic between nodes is compressed",
     ),
-    flag("internode_compression_enable_advanced", "false", "With dictionaries").idle(),
+    flag(
+        "internode_compression_enable_advanced",
+        "false",
+        "Traffic is compressed by Zstandard too, where it may",
+    ),
     flag("internode_compression_checksumming", "true", "With checksums").idle(),
-    tree("internode_compression_algorithms", "Which algorithms").idle(),
+    words(
+        "internode_compression_algorithms",
+        "lz4,zstd",
+        &["lz4", "zstd"],
+        "Which algorithms; only with internode_compression_enable_advanced",
+    ),
     decimal(
         "internode_compression_zstd_max_cpu_fraction",
         "0",
-        "Part of a core that Zstandard may take",
+        "Part of a core that Zstandard may take; 1: any",
     )
-    .live()
-    .idle(),
+    .live(),
     number(
         "internode_compression_zstd_cpu_quota_refresh_period_ms",
         "20",
         "Milliseconds over which that counts",
     )
-    .live()
-    .idle(),
+    .live(),
     decimal(
         "internode_compression_zstd_max_longterm_cpu_fraction",
         "1",
-        "Part of a core over longer times",
+        "Part of a core over ten seconds",
     )
-    .live()
-    .idle(),
+    .live(),
     number(
         "internode_compression_zstd_min_message_size",
         "1024",
         "Bytes of the least message for Zstandard",
     )
-    .live()
-    .idle(),
+    .live(),
     number("internode_compression_zstd_max_message_size", "4294967295", "Bytes of the largest")
-        .live()
-        .idle(),
+        .live(),
     word(
         "rpc_dict_training_when",
         "never",
