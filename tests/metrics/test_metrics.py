@@ -241,3 +241,62 @@ def refused_version(node, version):
         client.sendall(struct.pack(">BBhBI", version, 0, 1, 5, 0))
         answer = client.recv(4096)
     assert answer[4] == 0 and b"unsupported protocol version" in answer
+
+
+MESSAGES = ("application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
+            "encoding=delimited")
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7f) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(data):
+    """The fields of a message: pairs of number and value."""
+    at, found = 0, []
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        else:
+            size, at = (8, at) if key & 7 == 1 else varint(data, at)
+            assert key & 7 in (1, 2) and at + size <= len(data)
+            value, at = data[at:at + size], at + size
+        found.append((key >> 3, value))
+    return found
+
+
+def asked_for_messages(node):
+    request = urllib.request.Request(f"http://{node.address}:9180/metrics",
+                                     headers={"Accept": f"{MESSAGES};q=0.6, text/plain;q=0.5"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.headers["Content-Type"], answer.read()
+
+
+def test_messages_have_the_samples_of_the_text(node, used):
+    kind, data = asked_for_messages(node)
+    assert kind == MESSAGES and used
+    at, found = 0, set()
+    while at < len(data):
+        size, at = varint(data, at)
+        family, at = fields(data[at:at + size]), at + size
+        name = dict(family)[1].decode()
+        for field, metric in family:
+            if field == 4:
+                labels = [dict(fields(pair)) for number, pair in fields(metric) if number == 1]
+                found.add((name, tuple(sorted((pair[1].decode(), pair[2].decode())
+                                              for pair in labels))))
+    parts = ("le", "quantile")
+    tails = ("_bucket", "_sum", "_count", "_total", "")
+    for family in families(node):
+        for sample in family.samples:
+            labels = tuple(sorted(pair for pair in sample.labels.items() if pair[0] not in parts))
+            names = [sample.name.removesuffix(tail) for tail in tails]
+            assert any((name, labels) in found for name in [sample.name, *names]), sample
+    with Node("--prometheus-allow-protobuf", "0") as other:
+        assert asked_for_messages(other)[0].startswith("text/plain")

@@ -347,7 +347,9 @@ fn start_metrics(plan: &Plan) -> Result<Option<admin::Server>, String> {
     };
     Relabelling::of_shard().set(plan.rules.clone());
     let gather = Box::new(move |filter| Box::pin(metrics::gather(filter, tables)) as _);
-    let service = admin::Service::Metrics(admin::metrics::Metrics { prefix, gather });
+    let allows_protobuf = plan.values.flag("prometheus_allow_protobuf");
+    let metrics = admin::metrics::Metrics { prefix, allows_protobuf, gather };
+    let service = admin::Service::Metrics(metrics);
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
     tracing::info!(target: "init", "Prometheus metrics on {}", server.bound());
     Ok(Some(server))

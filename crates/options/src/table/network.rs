@@ -52,7 +52,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("prometheus_address", "localhost", "Address of metrics"),
     port("prometheus_port", "9180", "Port of metrics; 0: any free port, empty: disabled"),
     text("prometheus_prefix", "scylla", "Prefix of metric names"),
-    flag("prometheus_allow_protobuf", "true", "Answer in Protocol Buffers too").idle(),
+    flag("prometheus_allow_protobuf", "true", "Metrics in Protocol Buffers, too, for who asks"),
     flag("inter_dc_tcp_nodelay", "false", "Do not delay small packets to other data centers")
         .idle(),
     word(
