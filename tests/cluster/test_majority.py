@@ -2,6 +2,8 @@
 import json
 import re
 import subprocess
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -110,3 +112,20 @@ def test_features_come_when_all_have_them_and_stay(withheld):
         node.options += ["--withheld-features", withheld]
         with pytest.raises(RuntimeError, match=f"lacks features that its cluster has: {withheld}"):
             node.start()
+
+
+def test_a_barrier_without_a_majority_says_who_is_missing():
+    with Nodes(3, "--group0-raft-op-timeout-in-ms", "1000") as nodes:
+        agree([node.connect() for node in nodes])
+        for node in nodes:
+            node.disconnect()
+            node.kill()
+        nodes[0].start()
+        request = urllib.request.Request(
+            f"http://{nodes[0].address}:10000/raft/read_barrier", method="POST")
+        began = time.monotonic()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=60)
+        assert time.monotonic() - began < 20
+        assert ("raft operation [read_barrier] timed out, there is no raft quorum, total voters "
+                "count 3, alive voters count 1") in refused.value.read().decode()

@@ -8,6 +8,7 @@
 //!  - *alive-first*: a node that serves clients is alive.
 
 use catalog::{MemberState, Topology};
+use consensus::NodeId;
 use messaging::{HostId, Messaging};
 use model::Uuid;
 use std::cell::RefCell;
@@ -65,6 +66,14 @@ impl Peers {
         debug_assert!(ready, "alive-first: a node that is down serves");
         self.lives.replace(Rc::new(lives));
     }
+}
+
+/// The number of a node in the consensus: the half of its host id that is random throughout. That
+/// no two have the same is seen to where a node joins.
+pub(crate) fn number(host_id: Uuid) -> NodeId {
+    let (_, low) = host_id.as_u64_pair();
+    assert!(low != 0, "a node of number 0");
+    NodeId(low)
 }
 
 /// The name of a node in messages.

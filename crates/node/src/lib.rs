@@ -90,6 +90,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     limits::check(&settings);
     patience::register(&settings);
     zstd::Zstd::registered(&settings);
+    seeds::check(&settings);
     query::Options::check(&settings);
     query::Audit::check(&settings);
     settings.refused()

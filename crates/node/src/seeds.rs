@@ -6,7 +6,7 @@
 
 use crate::address::address_of;
 use crate::encryption;
-use cluster::membership;
+use cluster::{Settings, membership};
 use options::Values;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -30,6 +30,11 @@ pub(crate) fn membership(
         policy: encryption::policies(values)?,
         verbs: Arc::new(replication::serve),
     })
+}
+
+/// Registers the option that may change, for [`Settings::refused`].
+pub(crate) fn check(settings: &Settings) {
+    membership::CommandTime::register(settings, Duration::from_secs(60));
 }
 
 /// Where the seeds are.

@@ -241,7 +241,8 @@ fn raft(api: &mut Api) {
     let text = "Waits until the node knows all that was agreed on before";
     let barrier = async |_: &Rc<Door>, call: &Call| {
         check_group(call.given("group_id")).await?;
-        done(membership::read_barrier(time(call)?).await)
+        let within = call.given("timeout").map(|_| time(call)).transpose()?;
+        done(membership::read_barrier(within).await)
     };
     api.post(path, text, barrier).takes("group_id", Kind::Text, GROUP).takes(
         "timeout",

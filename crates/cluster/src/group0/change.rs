@@ -7,21 +7,21 @@
 
 use super::machine::CatalogMachine;
 use super::payload::Payload;
+use super::quorum::{CommandTime, unanswered};
 use crate::registry::order::{Local, Order, Proposed};
 use crate::schema::Catalog;
 use crate::uuids::time_uuid_now;
 use catalog::Command;
-use consensus::Group;
 use consensus::once::{self, History, Outcome, StateId};
+use consensus::{Group, Unanswered};
 use runtime::sync::Permit;
-use std::time::Duration;
 
 /// The log as who orders the commands of this node.
 pub(super) struct ByLog {
     pub(super) group: Group,
     pub(super) machine: CatalogMachine,
     /// How long a read of the state, or a command, may take.
-    pub(super) within: Duration,
+    pub(super) within: CommandTime,
 }
 
 impl Order for ByLog {
@@ -31,8 +31,11 @@ impl Order for ByLog {
 
     fn barrier(&self) -> Local<'_, Result<(), String>> {
         Box::pin(async move {
-            let read = self.group.read_barrier(self.within).await;
-            read.map(drop).map_err(|why| format!("the catalog cannot be read: {why}"))
+            let read = self.group.read_barrier(self.within.get()).await;
+            read.map(drop).map_err(|why| {
+                let why = self.why("read_barrier", &why);
+                format!("the catalog cannot be read: {why}")
+            })
         })
     }
 
@@ -46,6 +49,10 @@ impl Order for ByLog {
 }
 
 impl ByLog {
+    fn why(&self, operation: &str, why: &Unanswered) -> String {
+        unanswered(operation, why, &self.group, self.machine.cluster())
+    }
+
     async fn proposed(&self, before: &Catalog, command: Command) -> Result<Proposed, String> {
         let rows = command.rows(&before.schema);
         let payload = Payload { last: command.last_timestamp(), rows }.encode();
@@ -58,11 +65,16 @@ impl ByLog {
         );
         let own = self.machine.propose_own(new, command);
         let proposal = once::Command { prev, new, payload };
-        match once::change(&self.group, &self.machine, &proposal, self.within).await {
+        match once::change(&self.group, &self.machine, &proposal, self.within.get()).await {
             Outcome::Applied => Ok(Proposed::Shown { told: !own.was_carried_out() }),
             Outcome::Lost => Ok(Proposed::Lost),
-            Outcome::Refused(why) => Err(format!("nothing was changed: {why}")),
-            Outcome::Uncertain => Err("no answer in time: it may have been changed".to_owned()),
+            Outcome::Refused(why) => {
+                Err(format!("nothing was changed: {}", self.why("add_entry", &why)))
+            }
+            Outcome::Uncertain => {
+                let why = self.why("add_entry", &Unanswered::Uncertain);
+                Err(format!("it may have been changed: {why}"))
+            }
         }
     }
 }

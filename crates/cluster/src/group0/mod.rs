@@ -2,12 +2,14 @@
 //!
 //! From the ground up: `rows` (a log as rows of tables; pure), [`log`] (the durable log),
 //! [`payload`] (what travels in commands; pure), [`machine`] (the catalog, as commands change it),
-//! `change` (how commands are made), this (start and stop).
+//! `quorum` (how long they may take, and what is
+//! said when they do), `change` (how commands are made), this (start and stop).
 
 mod change;
 pub mod log;
 pub mod machine;
 pub mod payload;
+mod quorum;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -19,9 +21,10 @@ use consensus::{Failed, Group, NodeId, Options, Transport};
 use log::{GroupLog, command_bytes_max};
 use machine::CatalogMachine;
 use model::Uuid;
+pub use quorum::CommandTime;
+pub(crate) use quorum::unanswered;
 use runtime::Erased;
 use std::rc::Rc;
-use std::time::Duration;
 use storage::Storage;
 
 /// What this node brings to the group.
@@ -35,7 +38,7 @@ pub struct Own {
     /// Of the schema log.
     pub segment_bytes: usize,
     /// How long a change of the catalog, or a read of it, may take.
-    pub within: Duration,
+    pub within: CommandTime,
 }
 
 /// Starts this node's part of the group; from then on changes of the catalog are ordered by its
@@ -48,7 +51,7 @@ pub fn start(
     Erased::new(move || async move {
         let Own { group, base, me, transport, segment_bytes, within } = own;
         assert!(runtime::shard_id() == 0, "the schema log is of shard 0");
-        assert!(!within.is_zero(), "a change takes time");
+        assert!(!within.get().is_zero(), "a change takes time");
         let machine = CatalogMachine::load(base).await?;
         let mut options = Options::new(command_bytes_max(segment_bytes));
         tune(&mut options);

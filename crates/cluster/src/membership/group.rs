@@ -6,6 +6,7 @@
 
 use super::Membership;
 use super::transport::number;
+use crate::group0::unanswered;
 use consensus::{Group, NodeId, Role};
 use model::Uuid;
 use std::time::Duration;
@@ -36,12 +37,17 @@ pub async fn view() -> Option<GroupView> {
 
 /// Waits until this node shows what was decided anywhere before. The error says what is wrong; a
 /// node that takes no part in a group has nothing to wait for.
-pub async fn read_barrier(within: Duration) -> Result<(), String> {
-    assert!(!within.is_zero(), "read-your-past: a barrier takes time");
+/// `within`: not so long as an operation may take by the options, but so long.
+pub async fn read_barrier(within: Option<Duration>) -> Result<(), String> {
+    assert!(within != Some(Duration::ZERO), "read-your-past: a barrier takes time");
     runtime::on_shard(0, move || async move {
         let Some((_, group)) = own() else { return Ok(()) };
-        let read = group.read_barrier(within).await;
-        read.map(drop).map_err(|why| format!("the read barrier did not end: {why}"))
+        let membership = runtime::local::get::<Membership>();
+        let read = group.read_barrier(within.unwrap_or(membership.command_time.get())).await;
+        read.map(drop).map_err(|why| {
+            let why = unanswered("read_barrier", &why, &group, &membership.cluster);
+            format!("the read barrier did not end: {why}")
+        })
     })
     .await
 }

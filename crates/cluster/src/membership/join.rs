@@ -40,7 +40,7 @@ const SAYS_EVERY: Duration = Duration::from_secs(5);
 pub(super) fn serve(verbs: &mut Verbs) {
     verbs.on_request(DISCOVER, |request| async move { discovered(&request) });
     verbs.on_request(JOIN, |request| async move { joined(request).await });
-    verbs.on_request(PING, |request| async move { pinged(&request) });
+    verbs.on_request(PING, |request| async move { pinged(request).await });
     verbs.on_one_way(RAFT, |request| async move { consensus_message(&request) });
 }
 
@@ -63,12 +63,13 @@ fn discovered(request: &Request) -> Reply {
     Ok(membership.meet(&said).encode().into())
 }
 
-fn pinged(request: &Request) -> Reply {
+async fn pinged(request: Request) -> Reply {
     let membership = own()?;
     let pulse = request.with_payload(Pulse::decode).map_err(refusal)?;
     let host_id = Uuid::from_u128(request.from.host.0);
     if membership.cluster.topology().member(host_id).is_some() {
         membership.hear_pulse(host_id, pulse);
+        membership.tell_of(host_id).await;
     }
     Ok(membership.pulse().encode().into())
 }

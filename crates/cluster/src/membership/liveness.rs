@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said
 //!    that it goes; not because one answer is late.
+//!  - *known-before-it-serves*: a node that starts has been heard by all that answer, on all their
+//!    shards, before it serves: who is told by it that a write wants all nodes finds them alive.
 //!  - *up-is-ready*: clients are told that a node is up when it serves them.
 
 use super::Membership;
@@ -128,8 +130,23 @@ impl Membership {
         }
     }
 
+    /// Tells all shards how a node is that was just heard, where that is new.
+    pub(super) async fn tell_of(&self, host_id: Uuid) {
+        let me = self.cluster.node().host_id;
+        debug_assert!(host_id != me, "busy-is-not-dead: {me} watches itself");
+        let heard = self.heard.borrow().get(&host_id).copied();
+        let Some(heard) = heard else { return };
+        let now = life(&heard, Instant::now(), self.config.down_after);
+        let known = self.cluster.lives().get(&host_id).copied();
+        if known.is_none_or(|known| (known.is_alive, known.serves) != (now.is_alive, now.serves)) {
+            self.tell().await;
+        }
+    }
+
     /// Tells all shards how the others are, where that is new, and subscribers who came and went.
     async fn tell(&self) {
+        // One after the other: what one tells is what the next one compares with.
+        let Ok(_turn) = self.telling.acquire(1).await else { return };
         let (now, down_after) = (Instant::now(), self.config.down_after);
         let topology = self.cluster.topology();
         let me = self.cluster.node().host_id;

@@ -26,8 +26,10 @@ mod verbs;
 mod voters;
 
 use crate::group0;
+pub use crate::group0::CommandTime;
 use crate::peers;
 use crate::registry::Cluster;
+use crate::settings::Settings;
 use activity::Looked;
 use catalog::facts;
 use catalog::{Member, MemberState, TopologyChange};
@@ -76,7 +78,7 @@ pub struct Config {
     pub ping_timeout: Duration,
     /// A node that has not answered for so long is down.
     pub down_after: Duration,
-    /// How long a change of the catalog may take.
+    /// How long a change of the catalog may take, where no option says it.
     pub command_time: Duration,
     /// Of the schema log.
     pub segment_bytes: usize,
@@ -109,6 +111,8 @@ pub struct Membership {
     promised: Cell<Option<Promise>>,
     silent: Rc<Cell<bool>>,
     recovering: Semaphore,
+    /// Who tells all shards how the others are.
+    telling: Semaphore,
     /// When a node of another generation was asked how it stands.
     looked_at: Cell<Option<Instant>>,
     /// Why this node is no longer one of the cluster.
@@ -119,6 +123,8 @@ pub struct Membership {
     phase: Cell<Phase>,
     /// When it was last looked at what this node does.
     looked: RefCell<Option<Looked>>,
+    /// How long an operation of the group may take.
+    command_time: CommandTime,
     /// Something is to be told to the others.
     news: Notify,
     tasks: Scope,
@@ -144,6 +150,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         let host_id = cluster.node().host_id;
         let address = SocketAddr::new(cluster.node().broadcast_address, listens.port());
         let known = Known::new(host_id, address, config.seeds.clone());
+        let command_time = CommandTime::register(&Settings::of_shard(), config.command_time);
         let membership = Rc::new(Membership {
             address,
             config,
@@ -156,6 +163,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             promised: Cell::default(),
             silent: Rc::default(),
             recovering: Semaphore::new(1, CHANGES_MAX),
+            telling: Semaphore::new(1, CHANGES_MAX),
             looked_at: Cell::default(),
             expelled: RefCell::default(),
             expulsion: Notify::new(),
@@ -163,6 +171,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             heard: RefCell::default(),
             phase: Cell::new(Phase::Starting),
             looked: RefCell::default(),
+            command_time,
             news: Notify::new(),
             tasks: Scope::new(),
         });
@@ -291,6 +300,8 @@ impl Membership {
         self.tasks.spawn(self.clone().watch());
         self.tasks.spawn(self.clone().keep_introduced());
         self.tasks.spawn(self.clone().tell_changes());
+        // *known-before-it-serves*
+        self.ask_all().await;
         Ok(())
     }
 
@@ -313,7 +324,7 @@ impl Membership {
             me,
             transport: Rc::new(transport),
             segment_bytes: self.config.segment_bytes,
-            within: self.config.command_time,
+            within: self.command_time.clone(),
         };
         let running = group0::start(own, start, |_| ()).await?;
         let before = self.group.replace(Some((group, running)));

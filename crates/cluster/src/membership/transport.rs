@@ -23,13 +23,7 @@ const WAITING_MAX: usize = 256;
 /// How long a message waits for room: it is sent again by who needs it.
 const PATIENCE: Duration = Duration::from_millis(1000);
 
-/// The number of a node in the consensus: the half of its host id that is random throughout. That
-/// no two have the same is seen to where a node joins.
-pub(super) fn number(host_id: Uuid) -> NodeId {
-    let (_, low) = host_id.as_u64_pair();
-    assert!(low != 0, "a node of number 0");
-    NodeId(low)
-}
+pub(super) use crate::peers::number;
 
 /// Who is who, by number.
 #[derive(Debug, Default)]

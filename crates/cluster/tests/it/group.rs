@@ -2,6 +2,7 @@
 //! and nodes crash: what was acknowledged is there, and every node shows the same in the end.
 
 use catalog::SchemaChange;
+use cluster::membership::CommandTime;
 use cluster::{BootConfig, ChangeError, Cluster, group0};
 use consensus::group::Start;
 use consensus::{Class, Group, NodeId, Transport};
@@ -210,8 +211,8 @@ async fn live(
     let segment_bytes = config.storage.segment_bytes;
     cluster::boot(BootConfig { node: node_config(4), ..config }).await.expect("a start");
     let transport = Rc::new(Link { me, network: network.clone() });
-    let own =
-        group0::Own { group: GROUP, base: 0, me, transport, segment_bytes, within: 5 * SECOND };
+    let within = CommandTime::register(&cluster::Settings::of_shard(), 5 * SECOND);
+    let own = group0::Own { group: GROUP, base: 0, me, transport, segment_bytes, within };
     let start = if me.0 == 1 { Start::New } else { Start::Join };
     let tune = |options: &mut consensus::Options| {
         (options.cut_entries, options.trailing_entries) = (20, 5);

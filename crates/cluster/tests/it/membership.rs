@@ -435,7 +435,7 @@ fn the_group_is_shown_caught_up_with_cut_and_led_by_another() {
         let name = format!("t{round}");
         assert_eq!(nodes.make(round % 3, name.clone()), Ok(()));
         let other = (round + 1) % 3;
-        assert_eq!(nodes.run(other, membership::read_barrier(10 * SECOND)), Ok(()));
+        assert_eq!(nodes.run(other, membership::read_barrier(Some(10 * SECOND))), Ok(()));
         let is_shown = nodes.run(other, async move {
             runtime::local::get::<Cluster>().schema().table("ks", &name).is_some()
         });
@@ -464,8 +464,37 @@ fn the_group_is_shown_caught_up_with_cut_and_led_by_another() {
         nodes.world.set_cut(a, b, true);
         nodes.world.set_cut(b, a, true);
     }
-    let waited = nodes.run(0, membership::read_barrier(5 * SECOND));
-    assert!(waited.expect_err("no majority").contains("the read barrier did not end"));
+    let waited = nodes.run(0, membership::read_barrier(Some(30 * SECOND)));
+    let why = waited.expect_err("no majority");
+    let expected = "raft operation [read_barrier] timed out, there is no raft quorum, total voters \
+                    count 3, alive voters count 1";
+    assert!(why.starts_with("the read barrier did not end") && why.ends_with(expected), "{why}");
+    let made = nodes.make(0, "never".to_owned()).expect_err("no majority");
+    assert!(made.contains("there is no raft quorum"), "{made}");
+}
+
+/// Who starts a node and asks another one for a write to all of them at once is not told that one
+/// is down.
+#[test]
+fn a_node_that_has_started_is_alive_for_all() {
+    for seed in 90..94 {
+        let mut nodes = Nodes::new(seed, &[2, 3, 1], &[0]);
+        let all = [0, 1, 2];
+        all.iter().for_each(|number| nodes.start(*number));
+        nodes.wait(&all);
+        nodes.agree(&all);
+        nodes.crash(1);
+        let mut missed = false;
+        while !missed {
+            nodes.world.run_for(SECOND);
+            missed = [0, 2].into_iter().all(|number| nodes.alive(number) == 1);
+        }
+        nodes.start(1);
+        nodes.wait(&[1]);
+        for number in all {
+            assert_eq!(nodes.alive(number), 2, "seed {seed}, node {number}");
+        }
+    }
 }
 
 #[test]

@@ -15,7 +15,8 @@ pub(super) const TIMES: &[OptionRow] = &[
     .live(),
     number("truncate_request_timeout_in_ms", "60000", "Timeout of TRUNCATE").live(),
     number("request_timeout_in_ms", "10000", "Everything else").live().idle(),
-    number("group0_raft_op_timeout_in_ms", "60000", "Changes of the schema, roles and nodes"),
+    number("group0_raft_op_timeout_in_ms", "60000", "Changes of the schema, roles and nodes")
+        .live(),
     number(
         "request_timeout_on_shutdown_in_seconds",
         "30",
