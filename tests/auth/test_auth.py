@@ -48,6 +48,20 @@ def test_the_first_start_makes_a_superuser_and_warns(node):
     assert "the well-known default password" in node.log.read_text()
 
 
+def test_who_names_no_superuser_gets_none():
+    with Node(*OPTIONS, "--auth-superuser-name", "") as node:
+        wrong = "Username and/or password are incorrect"
+        assert wrong in refused(node, "cassandra", "cassandra")
+        assert "the well-known default password" not in node.log.read_text()
+        assert "no superuser can log in" in node.log.read_text()
+
+
+def test_the_keyspace_of_roles_is_not_dropped(node):
+    session = connect(node, "cassandra", "cassandra")
+    with pytest.raises(Unauthorized, match="Cannot DROP <keyspace system_auth>"):
+        session.execute("DROP KEYSPACE system_auth")
+
+
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_logins_of_all_versions(node, version):
     session = connect(node, "cassandra", "cassandra", protocol_version=version)

@@ -12,6 +12,8 @@
 
 use sha_crypt::{PasswordHasher, PasswordVerifier, ShaCrypt};
 
+/// What says that a hash has as many rounds as one that does not say it.
+const ROUNDS_USUAL: &str = "$rounds=5000$";
 /// Rounds of SHA that are accepted at most.
 const ROUNDS_MAX: u32 = 500_000;
 /// The cost of bcrypt that is accepted at most.
@@ -25,7 +27,9 @@ pub const PASSWORD_BYTES_MAX: usize = 4096;
 pub fn hash(password: &str, salt: [u8; SALT_BYTES]) -> String {
     let hashed = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt);
     // The salt has the right length, and nothing else can be wrong.
-    hashed.map(|hashed| hashed.as_str().to_owned()).unwrap_or_default()
+    let hashed = hashed.map(|hashed| hashed.as_str().to_owned()).unwrap_or_default();
+    // Who reads hashes elsewhere knows the usual number as crypt(3) writes it: not at all.
+    hashed.replacen(ROUNDS_USUAL, "$", 1)
 }
 
 /// Whether a hash is one that [`verify`] can work with.
@@ -116,7 +120,7 @@ mod tests {
     #[test]
     fn own_hashes_are_verified_and_salted() {
         let made = hash("secret", [7; SALT_BYTES]);
-        assert!(made.starts_with("$6$"), "{made}");
+        assert!(made.starts_with("$6$") && made.split('$').count() == 4, "{made}");
         assert!(is_hash(&made) && verify("secret", &made) && !verify("Secret", &made));
         assert_ne!(made, hash("secret", [8; SALT_BYTES]));
         let long = "x".repeat(PASSWORD_BYTES_MAX + 1);

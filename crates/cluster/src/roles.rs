@@ -81,8 +81,10 @@ impl Cluster {
             if authenticator == Authenticator::AllowAll && config.superuser.is_empty() {
                 return Ok(());
             }
-            if authenticator == Authenticator::Certificate && config.superuser.is_empty() {
-                // A default password would be of no use here.
+            let has_default = config.default_superuser;
+            let is_of_use = has_default && authenticator != Authenticator::Certificate;
+            if config.superuser.is_empty() && !is_of_use {
+                // A default password would be of no use with certificates.
                 self.warn_without_superuser();
                 return Ok(());
             }

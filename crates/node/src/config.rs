@@ -13,7 +13,7 @@ use cluster::settings::Offer;
 use cluster::{AccessConfig, Authenticator, Authorizer, BootConfig, NodeConfig};
 use functions::udf::wasm;
 use model::{Sharder, Token};
-use options::Values;
+use options::{Source, Values};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -100,6 +100,8 @@ fn access(values: &Values) -> Result<AccessConfig, String> {
             unknown("authorizer", authorizer, known)
         })?,
         superuser: values.text("auth_superuser_name").to_owned(),
+        // Who gives an empty name wants none.
+        default_superuser: values.source("auth_superuser_name") == Source::Default,
         superuser_salted_password: values.text("auth_superuser_salted_password").to_owned(),
         certificate_roles: certificates::queries(values)?,
     })

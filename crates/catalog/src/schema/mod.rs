@@ -32,7 +32,7 @@ pub(crate) use check::check_tablets;
 pub use image::SchemaImage;
 
 use crate::placement::{Division, Replication, TabletReplicas};
-use crate::system_tables::is_system_keyspace;
+use crate::system_tables::{FORMER_ROLES, is_system_keyspace};
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
 use std::collections::BTreeMap;
@@ -140,5 +140,12 @@ impl<L> Schema<L> {
     /// Whether the keyspace is part of the system: not to be altered or dropped.
     pub fn is_system(keyspace: &str) -> bool {
         is_system_keyspace(keyspace)
+    }
+    /// Why nobody may drop a keyspace of the system, in the words that users know for each.
+    pub fn why_not_dropped(keyspace: &str) -> String {
+        match keyspace {
+            FORMER_ROLES => format!("Cannot DROP <keyspace {keyspace}>"),
+            _ => format!("{keyspace} keyspace is not user-modifiable."),
+        }
     }
 }

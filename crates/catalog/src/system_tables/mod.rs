@@ -53,6 +53,9 @@ pub fn keyspaces() -> Vec<Keyspace> {
     ]
 }
 
+/// The keyspace that roles were in once: there is none of this name, and none may be.
+pub const FORMER_ROLES: &str = "system_auth";
+
 /// Whether a keyspace is part of the system: not to be altered or dropped.
 pub fn is_system_keyspace(name: &str) -> bool {
     matches!(
@@ -62,7 +65,7 @@ pub fn is_system_keyspace(name: &str) -> bool {
             | "system_virtual_schema"
             | "system_distributed"
             | "system_traces"
-            | "system_auth"
+            | FORMER_ROLES
     )
 }
 

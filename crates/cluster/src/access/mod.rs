@@ -115,6 +115,8 @@ pub struct AccessConfig {
     pub authorizer: Authorizer,
     /// Of a superuser that is to be there; empty: none is named.
     pub superuser: String,
+    /// Whether one with a well-known password is made where none is named, and none can log in.
+    pub default_superuser: bool,
     /// Its hashed password; empty: it has none yet.
     pub superuser_salted_password: String,
     /// The role of a certificate.

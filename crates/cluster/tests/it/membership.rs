@@ -398,6 +398,7 @@ fn a_node_is_secured_again_without_the_others() {
             authenticator: Authenticator::Password,
             authorizer: Authorizer::Cassandra,
             superuser: "root".to_owned(),
+            default_superuser: true,
             superuser_salted_password: String::new(),
             certificate_roles: auth::certificate::Queries::usual(),
         };

@@ -25,6 +25,7 @@ async fn served(limits: Limits, statements: &[&str]) -> (CqlEnv, Rc<Server>, u16
         authenticator: Authenticator::Password,
         authorizer: Authorizer::AllowAll,
         superuser: "root".to_owned(),
+        default_superuser: true,
         superuser_salted_password: HASH.to_owned(),
         certificate_roles: cluster::access::certificate::Queries::usual(),
     };

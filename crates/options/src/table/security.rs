@@ -68,7 +68,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Where roles are kept",
     )
     .idle(),
-    text("auth_superuser_name", "", "Name of the first superuser, created at startup"),
+    text(
+        "auth_superuser_name",
+        "",
+        "Name of the first superuser, created at startup; given and empty: there is none",
+    ),
     text("auth_superuser_salted_password", "", "Password hash of the first superuser").secret(),
     tree(
         "auth_certificate_role_queries",

@@ -116,7 +116,9 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
 
 pub(super) fn drop(schema: &Schema, it: &DropKeyspace) -> Decision {
     let name = &it.name.text;
-    refuse_system(name)?;
+    if Schema::is_system(name) {
+        return Err(Error::Unauthorized(Schema::why_not_dropped(name)));
+    }
     match schema.keyspace(name) {
         Some(_) => Ok(vec![SchemaChange::DropKeyspace(name.clone())]),
         None if it.if_exists => Ok(Vec::new()),

@@ -100,7 +100,7 @@ impl Checker<'_> {
             && writes
             && Schema::is_system(keyspace)
         {
-            return Err(protected(keyspace));
+            return Err(refused(need, keyspace));
         }
         if self.state.permits(&rights, need) || self.is_everybodys(need) {
             return Ok(());
@@ -143,6 +143,16 @@ pub(super) fn somebody(session: &Session) -> Result<Option<String>, CqlError> {
     match session.role() {
         None if !session.is_trusted() => Err(CqlError::Unauthorized(ANONYMOUS.to_owned())),
         role => Ok(role),
+    }
+}
+
+/// Why nobody may do this to a keyspace of the system, in the words that users know.
+fn refused(need: &Need, keyspace: &str) -> CqlError {
+    match (need.permission, &need.resource) {
+        (Permission::Drop, Resource::Keyspace(name)) => {
+            CqlError::Unauthorized(Schema::why_not_dropped(name))
+        }
+        _ => protected(keyspace),
     }
 }
 

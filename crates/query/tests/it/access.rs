@@ -17,6 +17,7 @@ async fn secure() {
         authenticator: Authenticator::Password,
         authorizer: Authorizer::Cassandra,
         superuser: "root".to_owned(),
+        default_superuser: true,
         superuser_salted_password: HASH.to_owned(),
         certificate_roles: certificate::Queries::usual(),
     };

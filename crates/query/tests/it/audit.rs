@@ -83,6 +83,7 @@ fn failures_and_statements_of_batches_are_written_down() {
             authenticator: Authenticator::Password,
             authorizer: Authorizer::Cassandra,
             superuser: String::new(),
+            default_superuser: true,
             superuser_salted_password: String::new(),
             certificate_roles: cluster::access::certificate::Queries::usual(),
         };
