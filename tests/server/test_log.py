@@ -108,3 +108,21 @@ def is_up(node):
         return ask(node, "GET", "/system/logger/api")[0] == 200
     except OSError:
         return False
+
+
+def test_a_start_says_what_it_replayed():
+    with Node() as node:
+        assert "Log replay complete" not in node.log.read_text(), "there was nothing to replay"
+        session = node.connect()
+        session.execute("CREATE KEYSPACE ks WITH replication = "
+                        "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}")
+        session.execute("CREATE TABLE ks.t (k int PRIMARY KEY)")
+        for key in range(30):
+            session.execute(f"INSERT INTO ks.t (k) VALUES ({key})")
+        node.disconnect()
+        node.kill()
+        node.start()
+        form = re.compile(r"commitlog - Log replay complete, (\d+) replayed mutations "
+                          r"\(0 invalid, \d+ skipped\) segments=\d+ bytes=\d+")
+        [count] = form.findall(node.log.read_text())
+        assert int(count) >= 30

@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use storage::{Log, Storage};
+use storage::{Log, ReplayStats, Storage};
 
 /// Holds the node's host id, in the data directory.
 pub const IDENTITY_FILE: &str = "host_id";
@@ -114,18 +114,28 @@ pub fn boot(config: BootConfig) -> Erased<'static, Result<(), BootError>> {
 
         install(node.clone(), &found).await?;
         let replayed = storage.replay(Log::Data).await.map_err(at("replay the commitlog"))?;
-        tracing::info!(
-            target: "commitlog",
-            segments = replayed.segments,
-            bytes = replayed.bytes,
-            mutations = replayed.applied,
-            corrupt_bytes = replayed.corrupt_bytes,
-            "commitlog replayed"
-        );
+        tell_replayed(&replayed);
         introduce(&storage, &node, &found).await?;
         tracing::info!(target: "init", host_id = %node.host_id, shards, "node started");
         Ok(())
     })
+}
+
+/// One line about the commitlog of the last run, if there is any.
+fn tell_replayed(replayed: &ReplayStats) {
+    if replayed.segments == 0 {
+        return;
+    }
+    let skipped = replayed.unknown_table + replayed.truncated;
+    tracing::info!(
+        target: "commitlog",
+        segments = replayed.segments,
+        bytes = replayed.bytes,
+        corrupt_bytes = replayed.corrupt_bytes,
+        "Log replay complete, {} replayed mutations ({} invalid, {skipped} skipped)",
+        replayed.applied,
+        replayed.invalid,
+    );
 }
 
 /// Ends what [`boot`] started: waits for schema changes in progress, flushes and closes. Runs on
