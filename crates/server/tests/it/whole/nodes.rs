@@ -24,11 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How far the start of a node is: `None`: not there yet.
 type Started = Rc<RefCell<Option<Result<(), String>>>>;
 
+/// Where a machine is, and how many shards its node has.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) data_center: String,
+    pub(super) rack: String,
+    pub(super) shards: u16,
+}
+
 /// A machine with a node.
 struct Machine {
     id: NodeId,
-    shards: u16,
-    rack: String,
+    place: Place,
     started: Started,
     /// Whether its disk has failed since its last start.
     disk_failed: bool,
@@ -51,14 +58,13 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Machines by the shards and the rack of each, without a node yet.
-    pub(super) fn new(seed: u64, machines: &[(u16, String)]) -> Nodes {
+    /// Machines, without a node yet.
+    pub(super) fn new(seed: u64, machines: &[Place]) -> Nodes {
         testkit::log::into_trace();
         let mut world = World::new(Options::new(seed));
-        let machine = |(shards, rack): &(u16, String)| Machine {
-            id: world.add_node(*shards),
-            shards: *shards,
-            rack: rack.clone(),
+        let machine = |place: &Place| Machine {
+            id: world.add_node(place.shards),
+            place: place.clone(),
             started: Rc::default(),
             disk_failed: false,
         };
@@ -84,13 +90,13 @@ impl Nodes {
     fn values(&self, node: usize) -> Values {
         let ip = self.ip(node).to_string();
         let seeds: Vec<String> = (0..self.count()).map(|it| self.ip(it).to_string()).collect();
-        let megabytes = 48 * u32::from(self.machines[node].shards);
+        let megabytes = 48 * u32::from(self.machines[node].place.shards);
         let given = [
             ("workdir", "/node".to_owned()),
             ("listen_address", ip.clone()),
             ("rpc_address", ip),
             ("seeds", seeds.join(",")),
-            ("smp", self.machines[node].shards.to_string()),
+            ("smp", self.machines[node].place.shards.to_string()),
             ("memory", format!("{megabytes}M")),
             ("commitlog_sync", "batch".to_owned()),
             ("commitlog_segment_size_in_mb", "1".to_owned()),
@@ -108,7 +114,7 @@ impl Nodes {
 
     /// From its next start on a node has so many shards.
     pub(super) fn set_shards(&mut self, node: usize, shards: u16) {
-        self.machines[node].shards = shards;
+        self.machines[node].place.shards = shards;
         self.world.set_shards(self.machines[node].id, shards);
     }
 
@@ -116,8 +122,9 @@ impl Nodes {
     pub(super) fn start(&mut self, node: usize) {
         let values = self.values(node);
         let machine = &self.machines[node];
-        let mut config = node::config_of_member(&values, machine.shards).expect("options");
-        config.boot.node.rack = machine.rack.clone();
+        let mut config = node::config_of_member(&values, machine.place.shards).expect("options");
+        config.boot.node.rack = machine.place.rack.clone();
+        config.boot.node.data_center = machine.place.data_center.clone();
         let port = SocketAddr::new(self.ip(node), PORT);
         let started = machine.started.clone();
         started.replace(None);

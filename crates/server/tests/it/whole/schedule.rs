@@ -9,7 +9,7 @@
 use super::batches::{self, Batches};
 use super::client::{Client, ONE, below};
 use super::counters::{self, Counters};
-use super::nodes::{DiskFault, Nodes};
+use super::nodes::{DiskFault, Nodes, Place};
 use super::registers::{self, Conditional, Plain};
 use super::rows::{self, Rows};
 use super::schema::Tables;
@@ -90,20 +90,24 @@ struct Schedule {
     nodes: Nodes,
     work: Rc<Work>,
     prng: Prng,
+    /// Data centres.
+    centers: u64,
 }
 
 impl Schedule {
     fn new(seed: u64) -> Schedule {
         let mut prng = Prng::from_seed(seed);
-        let count = prng.between(3, 5);
+        let centers = if prng.below(4) == 0 { 2 } else { 1 };
+        let count = prng.between(centers + 2, 5);
         let racks = if prng.below(2) == 0 { 1 } else { count };
-        let machine = |at: u64, prng: &mut Prng| {
-            let shards = prng.between(1, 3) as u16;
-            (shards, format!("rack{}", at % racks))
+        let machine = |at: u64, prng: &mut Prng| Place {
+            data_center: format!("dc{}", at % centers),
+            rack: format!("rack{}", at / centers % racks),
+            shards: prng.between(1, 3) as u16,
         };
         let machines: Vec<_> = (0..count).map(|at| machine(at, &mut prng)).collect();
         let nodes = Nodes::new(seed, &machines);
-        let mut schedule = Schedule { nodes, work: Rc::default(), prng };
+        let mut schedule = Schedule { nodes, work: Rc::default(), prng, centers };
         let all = 0..schedule.nodes.count();
         all.clone().for_each(|node| schedule.nodes.start(node));
         all.for_each(|node| schedule.nodes.wait(node));
@@ -115,12 +119,12 @@ impl Schedule {
     fn make_tables(&mut self) {
         let tablets = self.prng.below(3) != 0;
         let addresses = self.nodes.addresses();
-        let work = self.work.clone();
+        let copies = if self.centers == 1 { 3 } else { 2 };
         let made = self.nodes.run_client(async move {
             let mut client = Client::new(addresses);
             let keyspace = format!(
                 "CREATE KEYSPACE ks WITH replication = {{'class': 'NetworkTopologyStrategy', \
-                 'replication_factor': 3}} AND tablets = {{'enabled': {tablets}}}"
+                 'replication_factor': {copies}}} AND tablets = {{'enabled': {tablets}}}"
             );
             client.stay_at(0);
             let tables = [rows::TABLE, counters::TABLE, batches::TABLE];
@@ -128,7 +132,6 @@ impl Schedule {
             for text in all {
                 client.execute(text, ONE).await.map_err(|why| format!("{text}: {why}"))?;
             }
-            drop(work);
             Ok::<_, String>(())
         });
         made.expect("the tables");
