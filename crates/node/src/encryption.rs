@@ -60,11 +60,14 @@ fn wishes(values: &Values) -> Result<Wishes, String> {
 
 /// By what bodies are compressed, and what is taken. The error names the option.
 fn algorithms(values: &Values) -> Result<Algorithms, String> {
-    let named = |word: &String| {
+    let named = |word: &str| {
         let known = Compression::ALL.into_iter().find(|one| one.name() == word);
         known.ok_or_else(|| format!("option {ALGORITHMS}: {word} is none of lz4, zstd"))
     };
-    let named: Result<Algorithms, String> = values.list(ALGORITHMS).iter().map(named).collect();
+    // A list, or a text with commas, as a command line and the options that a node shows have it.
+    let given = values.list(ALGORITHMS);
+    let words = given.iter().flat_map(|text| text.split(',')).map(str::trim);
+    let named: Result<Algorithms, String> = words.map(named).collect();
     match values.flag(ADVANCED) {
         true => named,
         false => named.map(|_| Compression::Lz4.into()),
@@ -118,6 +121,8 @@ mod tests {
         let some =
             |list: &str| by(&format!("{advanced}internode_compression_algorithms: {list}\n"));
         assert_eq!(some("[zstd]"), Ok("zstd"));
+        assert_eq!(some("[lz4, zstd]"), Ok("lz4,zstd"));
+        assert_eq!(some("lz4,zstd"), Ok("lz4,zstd"));
         let unknown = "internode_compression_algorithms: [deflate]\n";
         let refused = Values::default().read_file(unknown).expect_err("no such algorithm");
         let text = "option internode_compression_algorithms: not one of lz4 or zstd: deflate";
