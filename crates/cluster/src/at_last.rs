@@ -9,7 +9,7 @@ use runtime::time::{Instant, sleep};
 use std::time::Duration;
 use storage::WriteError;
 
-/// How long it waits before it is tried again.
+/// How long it waits before it is tried again: nothing tells when a disk works again.
 const RETRY: Duration = Duration::from_millis(250);
 /// How often the log says so.
 const TOLD_EVERY: Duration = Duration::from_secs(60);

@@ -521,15 +521,16 @@ impl Cluster {
     }
 
     /// Carries out a command of this node that was ordered with those of others, when it has its
-    /// turn. Subscribers are not told.
+    /// turn. Subscribers are not told. Once begun it runs to its end, also when the returned future
+    /// is dropped: the group may stop while a disk fails.
     pub(crate) fn carry_out_own(
         &self,
         command: Command,
         beside: Vec<FrozenMutation>,
     ) -> Erased<'_, Result<(), String>> {
         Erased::new(move || async move {
-            let done = self.in_turn_here(|| async {
-                self.carry_out(command, beside).await.map_err(ChangeError::<Infallible>::Failed)
+            let done = self.in_turn(move |cluster| async move {
+                cluster.carry_out(command, beside).await.map_err(ChangeError::<Infallible>::Failed)
             });
             done.await.map_err(|error| format!("{error:?}"))
         })

@@ -312,6 +312,36 @@ fn a_disk_that_fails_for_a_while_stops_nothing_for_ever() {
 }
 
 #[test]
+fn a_node_stops_while_its_disk_does_not_take_what_was_decided() {
+    for seed in 40..80 {
+        let mut nodes = Nodes::new(seed, &[2], &[0]);
+        nodes.start(0);
+        nodes.wait(&[0]);
+        let id = nodes.nodes[0].0;
+        // The log of the group has it, or not yet.
+        nodes.world.disk(id).set_error_rate(3);
+        nodes.run(0, async {
+            let making = Rc::new(runtime::task::Scope::new());
+            drop(making.spawn(async { drop(make("late".to_owned()).await) }));
+            runtime::local::set(making);
+        });
+        nodes.world.run_for(Duration::from_millis(seed * 7));
+        nodes.world.disk(id).set_error_rate(1);
+        nodes.world.run_for(SECOND);
+        nodes.run(0, async {
+            membership::stop().await;
+            // What is in memory cannot be written: it says so.
+            drop(cluster::stop().await);
+        });
+        nodes.crash(0);
+        nodes.world.disk(id).set_error_rate(0);
+        nodes.start(0);
+        nodes.wait(&[0]);
+        assert_eq!(nodes.make(0, "after".to_owned()), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
 fn who_dies_is_down_until_it_is_back() {
     let mut nodes = Nodes::new(7, &[1, 2, 1], &[0, 1, 2]);
     let all = [0, 1, 2];
