@@ -26,8 +26,9 @@ use std::task::{Context, Poll};
 const STEP: usize = 512;
 /// Larger ones are not kept.
 const CLASSES: usize = 16;
-/// How many free blocks of a class a thread keeps.
-const KEPT_MAX: u32 = 32;
+/// How many bytes of free blocks of a class a thread keeps: as many requests of a kind as wait at
+/// once find theirs again, where an allocator takes apart what has few blocks of a size.
+const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Of all blocks, bytes; what needs more is not kept.
 const ALIGNMENT: usize = 64;
 
@@ -107,9 +108,11 @@ impl List {
     }
 
     /// Whether the block was kept.
-    fn push(&self, block: NonNull<u8>) -> bool {
+    fn push(&self, block: NonNull<u8>, class: usize) -> bool {
         let count = self.count.get();
-        if count == KEPT_MAX {
+        debug_assert!(class < CLASSES, "block-of-class: {class}");
+        debug_assert!(count <= kept_max(class), "free-alone: {count} blocks of {class} are kept");
+        if count == kept_max(class) {
             return false;
         }
         let block = block.cast::<Block>();
@@ -147,6 +150,11 @@ fn of_class(class: usize) -> Layout {
     layout.expect("a block fits the address space")
 }
 
+/// How many free blocks of a class are kept.
+const fn kept_max(class: usize) -> u32 {
+    (KEPT_BYTES_MAX / ((class + 1) * STEP)) as u32
+}
+
 /// Memory for a value of that layout.
 #[inline]
 fn take(layout: Layout) -> NonNull<MaybeUninit<u8>> {
@@ -170,8 +178,9 @@ fn fresh(layout: Layout) -> NonNull<u8> {
 #[inline]
 fn give_back(block: NonNull<u8>, layout: Layout) {
     let class = class_of(layout);
-    let kept =
-        class.is_some_and(|class| FREE.try_with(|free| free.0[class].push(block)).unwrap_or(false));
+    let kept = class.is_some_and(|class| {
+        FREE.try_with(|free| free.0[class].push(block, class)).unwrap_or(false)
+    });
     if !kept {
         free(block, class.map_or(layout, of_class));
     }
@@ -268,9 +277,9 @@ mod tests {
         drop(future);
         assert_eq!(kept().iter().sum::<u32>(), 0);
 
-        let many: Vec<_> = (0..KEPT_MAX + 5).map(|_| Erased::new(|| ready(1))).collect();
+        let many: Vec<_> = (0..kept_max(0) + 5).map(|_| Erased::new(|| ready(1))).collect();
         drop(many);
         // They are freed at the end of this test's thread.
-        assert_eq!(kept().iter().sum::<u32>(), KEPT_MAX);
+        assert_eq!(kept().iter().sum::<u32>(), kept_max(0));
     }
 }

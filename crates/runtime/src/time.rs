@@ -6,11 +6,12 @@
 use crate::clock::Clock;
 use crate::core::wheel::TimerKey;
 use crate::core::{now_ns, ticks, try_with, with};
+use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A point of the monotonic clock, in nanoseconds since an arbitrary start.
@@ -161,15 +162,41 @@ impl std::error::Error for Elapsed {}
 
 /// Runs `future` for at most `span` from when it first waits; it is dropped when the time is over.
 /// One that never waits costs no look at the clock.
-pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = std::pin::pin!(future);
-    let mut limit = None;
-    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => {
-            let limit = limit.get_or_insert_with(|| sleep(span));
-            Pin::new(limit).poll(cx).map(|()| Err(Elapsed))
-        }
-    })
-    .await
+pub fn timeout<F: Future>(span: Duration, future: F) -> Timeout<F> {
+    Timeout { future: Some(future), span, limit: None }
+}
+
+pin_project! {
+    /// The future of [`timeout`]: no larger than what it runs and its limit, for it is made in its
+    /// place. An `async fn` has room for what it is given and for what it waits for.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Timeout<F> {
+        // Until it has ended.
+        #[pin]
+        future: Option<F>,
+        span: Duration,
+        limit: Option<Sleep>,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let future = this.future.as_mut().as_pin_mut().expect("a timeout is polled after its end");
+        let ended = match future.poll(cx) {
+            Poll::Ready(output) => Ok(output),
+            Poll::Pending => {
+                let limit = this.limit.get_or_insert_with(|| sleep(*this.span));
+                ready!(Pin::new(limit).poll(cx));
+                Err(Elapsed)
+            }
+        };
+        this.future.set(None);
+        *this.limit = None;
+        Poll::Ready(ended)
+    }
 }
