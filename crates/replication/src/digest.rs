@@ -38,19 +38,22 @@ pub struct Digest {
 impl Digest {
     /// Of all that a page says but how it came about.
     pub fn of(page: &Page) -> Digest {
-        let mut counts = Vec::with_capacity(64);
-        counts.put_u64(page.row_count);
-        counts.put_u64(page.partition_count);
-        if let Some(Resume { key, after, rows_in_partition }) = &page.resume {
-            counts.put_u32_bytes(key);
-            counts.put_u64(*rows_in_partition);
-            if let Some((prefix, weight)) = after {
-                counts.put_u32_bytes(prefix);
-                counts.put_u8(*weight as u8);
+        let mut counts = [0; 16];
+        counts[..8].copy_from_slice(&page.row_count.to_be_bytes());
+        counts[8..].copy_from_slice(&page.partition_count.to_be_bytes());
+        let hash = match &page.resume {
+            None => stdx::hash_one((&page.bytes[..], &counts[..])),
+            Some(Resume { key, after, rows_in_partition }) => {
+                let mut counts = counts.to_vec();
+                counts.put_u32_bytes(key);
+                counts.put_u64(*rows_in_partition);
+                if let Some((prefix, weight)) = after {
+                    counts.put_u32_bytes(prefix);
+                    counts.put_u8(*weight as u8);
+                }
+                stdx::hash_one((&page.bytes[..], &counts[..]))
             }
-        }
-        let hash = stdx::hash_one((&page.bytes[..], &counts[..]));
-        debug_assert!(counts.len() >= 16, "equal-is-merged: the counts are part of it");
+        };
         Digest { hash, crc: crc32(&page.bytes), bytes: page.bytes.len() as u32 }
     }
 }
@@ -62,10 +65,14 @@ pub fn comparable(command: &ReadCommand) -> ReadCommand {
     debug_assert!(!command.columns.contains(&told), "told-last: it is told already");
     let told = std::slice::from_ref(&told);
     ReadCommand {
+        table: command.table,
+        partitions: command.partitions.clone(),
+        ranges: command.ranges.clone(),
         columns: [statics, told, regulars, told].concat(),
         static_count: command.static_count + 1,
         shape: RowShape::Whole,
-        ..command.clone()
+        resume: command.resume.clone(),
+        ..*command
     }
 }
 

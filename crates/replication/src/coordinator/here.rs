@@ -15,8 +15,10 @@ use reader::multishard::MultishardOptions;
 use reader::semaphore::Permit;
 use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use stdx::Bytes;
-use storage::{SourceOptions, Storage};
+use storage::{Begun, SourceOptions, Storage};
 
 impl Coordinator {
     /// A page of what this node has.
@@ -25,12 +27,46 @@ impl Coordinator {
         table: &TableEntry,
         command: &ReadCommand,
     ) -> Result<Page, ReadError> {
+        match self.page_at_once(table, command) {
+            ControlFlow::Break(read) => read,
+            ControlFlow::Continue(begun) => self.page_in_turn(table, command, begun).await,
+        }
+    }
+
+    /// The same, if nothing has to be waited for. Otherwise [`Coordinator::page_in_turn`] goes on
+    /// with what this gives.
+    #[inline]
+    pub(crate) fn page_at_once(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+    ) -> ControlFlow<Result<Page, ReadError>, Begun> {
         debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         match &command.partitions {
-            Partitions::Key(key) => {
-                self.read_on(table.tablets.shard_of(Token::of(key)), command).await
+            Partitions::Key(key) if table.tablets.shard_of(Token::of(key)) == self.shard => {
+                self.storage.read_at_once(command)
             }
-            Partitions::Range { .. } => self.read_range(table, command).await,
+            _ => ControlFlow::Continue(Begun::default()),
+        }
+    }
+
+    /// What [`Coordinator::page_at_once`] has begun. Boxed: what need not wait is not to pay for
+    /// the room that waiting takes.
+    pub(crate) fn page_in_turn<'a>(
+        &'a self,
+        table: &'a TableEntry,
+        command: &'a ReadCommand,
+        begun: Begun,
+    ) -> Pin<Box<dyn Future<Output = Result<Page, ReadError>> + 'a>> {
+        match &command.partitions {
+            Partitions::Key(key) => {
+                let shard = table.tablets.shard_of(Token::of(key));
+                match shard == self.shard {
+                    true => Box::pin(self.storage.read_in_turn(command, begun)),
+                    false => Box::pin(self.read_on(shard, command)),
+                }
+            }
+            Partitions::Range { .. } => Box::pin(self.read_range(table, command)),
         }
     }
 

@@ -231,7 +231,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         if let Some(replicas) = self.replicas(table, token) {
-            return Box::pin(self.write_spread(table, replicas, mutation, options)).await;
+            return Erased::new(|| self.write_spread(table, replicas, mutation, options)).await;
         }
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);
@@ -304,7 +304,7 @@ impl Coordinator {
         options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
         if let Some(replicas) = self.replicas(table, token) {
-            return Box::pin(self.read_spread(table, replicas, command, options)).await;
+            return Erased::new(|| self.read_spread(table, replicas, command, options)).await;
         }
         let consistency = options.consistency;
         let work = work_of(command, consistency);
@@ -670,7 +670,7 @@ impl Coordinator {
         runtime::on_shard(shard, read).await
     }
 
-    async fn read_range(
+    pub(crate) async fn read_range(
         &self,
         table: &TableEntry,
         command: &ReadCommand,

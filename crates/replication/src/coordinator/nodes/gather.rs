@@ -6,10 +6,11 @@
 //! Invariants
 //!  - *few-are-joined*: of reads of which others tell when they are late no more than a tenth is
 //!    joined by another replica, or a cluster that is slow since it has much to do would have more.
+//!  - *ends-in-time*: whoever does not answer, a read is over when its time is.
 //!  - *data-and-digests*: of a read that compares pages one replica is asked for its page, and so
 //!    are those that come in while no page is there.
 
-use super::peers::{Answer, Asked, Question, left, rate_limited};
+use super::peers::{Answer, AnswerHere, Answered, Asked, Question, left, rate_limited};
 use super::{Coordinator, target};
 use crate::error::ReadError;
 use crate::options::Consistency;
@@ -21,13 +22,14 @@ use cluster::TableEntry;
 use cluster::traffic::Work;
 use messaging::{CallError, Caller, Down, Messaging, NotSent, Ticket};
 use model::TableId;
-use runtime::time::{Instant, Sleep, sleep};
+use runtime::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// A replica is late after this where the table asks for a percentile, until enough reads have been
@@ -100,6 +102,26 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Runs a part of the read that does not look at its time.
+    pub(super) async fn in_time<T>(
+        &self,
+        part: impl Future<Output = Result<T, ReadError>>,
+    ) -> Result<T, ReadError> {
+        let ended = timeout(left(self.until), part).await;
+        ended.unwrap_or_else(|_| Err(self.timed_out()))
+    }
+
+    /// Why there is no answer when its time is over.
+    pub(super) fn timed_out(&self) -> ReadError {
+        let Progress { received, required, data_present } = self.progress;
+        ReadError::Timeout {
+            consistency: self.level,
+            received: received.get().min(required.get()),
+            required: required.get(),
+            data_present: data_present.get(),
+        }
+    }
+
     /// The same of those that have a partition: who coordinates has decided, if it is one.
     pub(super) fn limit_among(&self, replicas: &[Replica]) -> Option<Limit> {
         let is_here = replicas.iter().any(|replica| replica.is_here);
@@ -115,10 +137,11 @@ pub(super) struct Copies {
 }
 
 /// Answers by the place of their replica.
-pub(super) type Answers = Vec<(usize, Answer)>;
+pub(super) type Answers = SmallVec<[(usize, Answer); 2]>;
 
 impl Coordinator {
-    /// Asks those whom the plan names, and those who take their places.
+    /// Asks those whom the plan names, and those who take their places. Ends by itself when the
+    /// time of the read is over.
     pub(super) async fn gather(
         &self,
         reading: &Reading<'_>,
@@ -135,10 +158,15 @@ impl Coordinator {
             // This node does not begin before others were asked: see `Asking::next`.
             asking.ask(*index, state.question());
         }
-        let mut late = self.late_after(reading).map(sleep);
+        let late_after = self.late_after(reading);
+        let mut is_late = late_after.is_none();
+        let mut wait = late_after.map_or_else(|| sleep_until(reading.until), sleep);
         while !(plan.tally.is_met() && state.has_first()) {
-            let Some(ended) = asking.next(&mut late).await else {
-                late = None;
+            let Some(ended) = asking.next(&mut wait).await else {
+                if is_late {
+                    return Err(reading.timed_out());
+                }
+                (is_late, wait) = (true, sleep_until(reading.until));
                 let by_others = matches!(reading.retry, Retry::Percentile(_));
                 let joins = !by_others || self.nodes.joining.join();
                 if joins && let Some(spare) = plan.replace(&copies.candidates, None) {
@@ -254,17 +282,14 @@ struct Asking<'a> {
     coordinator: &'a Coordinator,
     copies: &'a Copies,
     asked: &'a Asked<'a>,
-    /// What this node was asked.
-    here: Option<(usize, Question, Here<'a>)>,
+    /// What this node was asked, and what it does where it cannot answer at once.
+    here: Option<(usize, Question, Option<AnswerHere<'a>>)>,
     /// What others were asked, by the number of the request.
-    others: Vec<(usize, Question, Option<Ticket>)>,
+    others: SmallVec<[(usize, Question, Option<Ticket>); 2]>,
     inbox: Rc<Inbox>,
     /// How many of those have been told.
     taken: usize,
 }
-
-/// This node at work.
-type Here<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + 'a>>;
 
 /// How the request of a number has ended.
 type Outcome = (usize, Result<Vec<u8>, CallError>);
@@ -272,13 +297,13 @@ type Outcome = (usize, Result<Vec<u8>, CallError>);
 /// What other nodes have answered.
 #[derive(Default)]
 struct Inbox {
-    ended: RefCell<VecDeque<Outcome>>,
+    ended: RefCell<SmallVec<[Outcome; 1]>>,
     waits: Cell<Option<Waker>>,
 }
 
 impl Caller for Inbox {
     fn ended(&self, number: usize, outcome: Result<Vec<u8>, CallError>) {
-        self.ended.borrow_mut().push_back((number, outcome));
+        self.ended.borrow_mut().push((number, outcome));
         if let Some(waker) = self.waits.take() {
             waker.wake();
         }
@@ -287,15 +312,14 @@ impl Caller for Inbox {
 
 impl<'a> Asking<'a> {
     fn new(coordinator: &'a Coordinator, copies: &'a Copies, asked: &'a Asked<'a>) -> Asking<'a> {
-        let (others, inbox) = (Vec::with_capacity(2), Rc::default());
+        let (others, inbox) = (SmallVec::new(), Rc::default());
         Asking { coordinator, copies, asked, here: None, others, inbox, taken: 0 }
     }
 
     fn ask(&mut self, index: usize, question: Question) {
         let (replica, asked) = (&self.copies.replicas[index], self.asked);
         if replica.is_here {
-            let here = Box::pin(self.coordinator.ask_here(question, asked));
-            let before = self.here.replace((index, question, here));
+            let before = self.here.replace((index, question, None));
             return assert!(before.is_none(), "counted-once: this node is asked twice");
         }
         let (number, caller) = (self.others.len(), self.inbox.clone());
@@ -314,34 +338,55 @@ impl<'a> Asking<'a> {
         self.others.push((index, question, ticket));
     }
 
-    /// What ends next, or nothing if that takes too long. `Some(None)`: nobody is asked any more.
-    async fn next(&mut self, late: &mut Option<Sleep>) -> Option<Option<Ended>> {
+    /// What ends next, or nothing if that takes longer than `wait`. `Some(None)`: nobody is asked
+    /// any more.
+    async fn next(&mut self, wait: &mut Sleep) -> Option<Option<Ended>> {
         poll_fn(|cx| {
             if let Some(ended) = self.take() {
                 return Poll::Ready(Some(Some(ended)));
             }
-            if let Some((index, question, here)) = &mut self.here
-                && let Poll::Ready(answered) = here.as_mut().poll(cx)
-            {
-                let ended = (*index, *question, answered);
-                self.here = None;
+            if let Some(ended) = self.poll_here(cx) {
                 return Poll::Ready(Some(Some(ended)));
             }
             if self.here.is_none() && self.taken == self.others.len() {
                 return Poll::Ready(Some(None));
             }
             self.inbox.waits.set(Some(cx.waker().clone()));
-            match late {
-                Some(late) => Pin::new(late).poll(cx).map(|()| None),
-                None => Poll::Pending,
-            }
+            Pin::new(&mut *wait).poll(cx).map(|()| None)
         })
         .await
     }
 
+    /// What this node has answered.
+    fn poll_here(&mut self, cx: &mut Context<'_>) -> Option<Ended> {
+        let (index, question, begun) = self.here.as_mut()?;
+        let answered = match begun {
+            None => match self.coordinator.ask_here(*question, self.asked) {
+                Ok(mut answered) => {
+                    if let Ok(Answer::Page(page)) = &mut answered {
+                        // It is held until the others have answered.
+                        page.bytes.shrink_to_fit();
+                    }
+                    Poll::Ready(answered)
+                }
+                Err(here) => begun.insert(here).as_mut().poll(cx),
+            },
+            Some(here) => here.as_mut().poll(cx),
+        };
+        let Poll::Ready(answered) = answered else { return None };
+        let ended = (*index, *question, answered);
+        self.here = None;
+        Some(ended)
+    }
+
     /// What another node has answered.
     fn take(&mut self) -> Option<Ended> {
-        let (number, outcome) = self.inbox.ended.borrow_mut().pop_front()?;
+        let mut ended = self.inbox.ended.borrow_mut();
+        if ended.is_empty() {
+            return None;
+        }
+        let (number, outcome) = ended.remove(0);
+        drop(ended);
         self.taken += 1;
         assert!(self.taken <= self.others.len(), "counted-once: {number} has ended twice");
         let (index, question, ticket) = &mut self.others[number];
@@ -363,7 +408,7 @@ impl Drop for Asking<'_> {
 }
 
 /// Who has ended, what it was asked, and what came of it.
-type Ended = (usize, Question, Result<Answer, Refusal>);
+type Ended = (usize, Question, Answered);
 
 /// What was asked and answered so far.
 struct Gathering {
@@ -378,7 +423,7 @@ struct Gathering {
 
 impl Gathering {
     fn new(first: Question, others: Question) -> Gathering {
-        Gathering { first, others, firsts: 0, answers: Vec::new(), refusal: None }
+        Gathering { first, others, firsts: 0, answers: SmallVec::new(), refusal: None }
     }
 
     /// What the next one is asked.

@@ -17,6 +17,8 @@ use messaging::{CallError, HostId, Lost, Messaging, NotSent, Payload, Target, Ve
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand, RowShape};
 use runtime::time::{Instant, timeout};
+use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
@@ -36,6 +38,12 @@ pub(super) enum Answer {
     Digest(Digest),
     Stretch(Stretch),
 }
+
+/// What came of a question.
+pub(super) type Answered = Result<Answer, Refusal>;
+
+/// What this node will answer.
+pub(super) type AnswerHere<'a> = Pin<Box<dyn Future<Output = Answered> + 'a>>;
 
 /// A read that is asked of several.
 pub(super) struct Asked<'a> {
@@ -76,6 +84,15 @@ impl Question {
         (verb, Payload::with_shared(head, asked.bytes.clone()))
     }
 
+    /// What a page answers.
+    fn of(self, page: Page) -> Answer {
+        debug_assert!(self != Question::Mutations, "data-and-digests: a page for mutations");
+        match self {
+            Question::Digest => Answer::Digest(Digest::of(&page)),
+            _ => Answer::Page(page),
+        }
+    }
+
     fn asks(self) -> Asks {
         match self {
             Question::Data => Asks::Data,
@@ -90,7 +107,7 @@ impl Question {
         replica: &Replica,
         asked: &Asked<'_>,
         outcome: Result<Vec<u8>, CallError>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Answered {
         let bytes = outcome.map_err(|error| refusal(host(replica.host_id), error))?;
         let Asked { table, command, .. } = asked;
         let answer = match self {
@@ -106,25 +123,26 @@ impl Question {
 }
 
 impl Coordinator {
-    /// Asks this node.
-    pub(super) async fn ask_here(
-        &self,
+    /// Asks this node: what it answers at once, or the future of its answer.
+    pub(super) fn ask_here<'a>(
+        &'a self,
         question: Question,
-        asked: &Asked<'_>,
-    ) -> Result<Answer, Refusal> {
+        asked: &'a Asked<'a>,
+    ) -> Result<Answered, AnswerHere<'a>> {
         let Asked { table, command, .. } = asked;
         debug_assert!(command.shape == RowShape::Whole, "checked-where-it-enters: in pieces");
-        let answered = match question {
-            Question::Data => self.page_here(table, command).await.map(Answer::Page),
-            Question::Digest => {
-                let page = self.page_here(table, command).await;
-                page.map(|page| Answer::Digest(Digest::of(&page)))
-            }
-            Question::Mutations => {
-                Box::pin(self.stretch_here(table, command)).await.map(Answer::Stretch)
-            }
-        };
-        answered.map_err(unread)
+        if question == Question::Mutations {
+            return Err(Box::pin(async {
+                self.stretch_here(table, command).await.map(Answer::Stretch).map_err(unread)
+            }));
+        }
+        match self.page_at_once(table, command) {
+            ControlFlow::Break(read) => Ok(read.map(|page| question.of(page)).map_err(unread)),
+            ControlFlow::Continue(begun) => Err(Box::pin(async move {
+                let read = self.page_in_turn(table, command, begun).await;
+                read.map(|page| question.of(page)).map_err(unread)
+            })),
+        }
     }
 
     /// Has a replica apply mutations.

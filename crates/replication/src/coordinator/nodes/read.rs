@@ -3,7 +3,7 @@
 //! of them.
 
 use super::gather::{Copies, Progress, Reading, Retry};
-use super::peers::{Answer, Asked, Question};
+use super::peers::{Answer, Asked, Question, left};
 use super::{Coordinator, Planted, refuse_read};
 use crate::coordinator::{unwanted, work_of};
 use crate::digest::{self, Digest};
@@ -16,6 +16,7 @@ use cluster::TableEntry;
 use cluster::traffic::Failure;
 use mutation::page::{Page, Partitions, ReadCommand, RowShape};
 use runtime::time::{Instant, Mark, timeout};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 impl Coordinator {
@@ -39,31 +40,18 @@ impl Coordinator {
         let retry = Retry::of(&table.schema.options.speculative_retry);
         let limit = options.limit;
         let reading = Reading { table, level, until, retry, progress: &progress, limit };
-        let reads = async {
-            if let Some(wanted) = &options.wanted
-                && !wanted.take().await
-            {
-                return Err(read_failed(unwanted(), level, progress.required.get()));
+        // Boxed is what is seldom, or takes long: the rest is not to pay for its room, nor for a
+        // timer besides its own.
+        let has_room = options.wanted.is_none_or(|wanted| wanted.room.try_take(wanted.bytes));
+        let read = match &command.partitions {
+            Partitions::Key(_) if has_room && !level.is_serial() => {
+                self.read_stretch(&reading, replicas, command).await
             }
-            if level.is_serial() {
-                let (kind, limit) = (WriteKind::Cas, None);
-                let timeout = options.timeout;
-                let round = WriteOptions { consistency: level, timeout, kind, limit };
-                return self.read_serial(table, command, &round).await;
-            }
-            match &command.partitions {
-                Partitions::Key(_) => self.read_stretch(&reading, replicas, command).await,
-                Partitions::Range { .. } => self.read_ring(&reading, command).await,
+            _ => {
+                let reads = self.read_at_length(&reading, replicas, command, (options, has_room));
+                reading.in_time(Box::pin(reads)).await
             }
         };
-        let read = timeout(options.timeout, reads).await.unwrap_or_else(|_| {
-            Err(ReadError::Timeout {
-                consistency: level,
-                received: progress.received.get().min(progress.required.get()),
-                required: progress.required.get(),
-                data_present: progress.data_present.get(),
-            })
-        });
         self.traffic.record(&table.local.traffic, work, began);
         if let Err(error) = &read {
             let failure = match error {
@@ -77,7 +65,32 @@ impl Coordinator {
         read
     }
 
-    /// A page of what has one set of replicas.
+    /// A read that waits for room, that is a round, or one of a range.
+    async fn read_at_length(
+        &self,
+        reading: &Reading<'_>,
+        replicas: Rc<[Replica]>,
+        command: &ReadCommand,
+        (options, has_room): (&ReadOptions<'_>, bool),
+    ) -> Result<Page, ReadError> {
+        let level = reading.level;
+        if let Some(wanted) = options.wanted.filter(|_| !has_room)
+            && !wanted.take().await
+        {
+            return Err(read_failed(unwanted(), level, reading.progress.required.get()));
+        }
+        if level.is_serial() {
+            let (kind, limit) = (WriteKind::Cas, None);
+            let round = WriteOptions { consistency: level, timeout: options.timeout, kind, limit };
+            return self.read_serial(reading.table, command, &round).await;
+        }
+        match &command.partitions {
+            Partitions::Key(_) => self.read_stretch(reading, replicas, command).await,
+            Partitions::Range { .. } => self.read_ring(reading, command).await,
+        }
+    }
+
+    /// A page of what has one set of replicas. Ends by itself when the time of the read is over.
     pub(super) async fn read_stretch(
         &self,
         reading: &Reading<'_>,
@@ -95,7 +108,8 @@ impl Coordinator {
             [] => Err(unavailable(reading, Unavailable { required: 1, alive: 0 })),
             [one] => self.read_one(reading, &copies, plan, one, command).await,
             _ if table.schema.is_counter() => {
-                self.read_mutations(reading, &copies, plan, command).await
+                let read = self.read_mutations(reading, &copies, plan, command);
+                reading.in_time(Box::pin(read)).await
             }
             _ => self.read_compared(reading, &copies, plan, command).await,
         }
@@ -114,7 +128,17 @@ impl Coordinator {
         assert!(plan.asked[..] == [nearest], "nearest-first: {:?} are asked", plan.asked);
         if copies.replicas[nearest].is_here {
             reading.progress.required.set(plan.tally.required());
-            let error = match self.page_here(table, command).await {
+            let read = match self.page_at_once(table, command) {
+                ControlFlow::Break(read) => read,
+                ControlFlow::Continue(begun) => {
+                    let read = self.page_in_turn(table, command, begun);
+                    let Ok(read) = timeout(left(reading.until), read).await else {
+                        return Err(reading.timed_out());
+                    };
+                    read
+                }
+            };
+            let error = match read {
                 Ok(page) => return Ok(page),
                 Err(error) => read_failed(error, reading.level, 1),
             };
@@ -171,7 +195,8 @@ impl Coordinator {
             background.differing.set(background.differing.get() + 1);
             let who: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
             let again = plan.again(&who, &copies.candidates);
-            return self.read_mutations(reading, copies, again, command).await;
+            let read = self.read_mutations(reading, copies, again, command);
+            return reading.in_time(Box::pin(read)).await;
         }
         let page = answers.into_iter().find_map(|(_, answer)| match answer {
             Answer::Page(page) => Some(page),
