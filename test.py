@@ -30,6 +30,8 @@ A suite is a folder with a suite.toml; nothing else registers it:
   server  = true                # it needs the release binary
   alone   = true                # nothing runs beside it: it measures, or it fills the machine. Those
                                 # of cargo do
+  at_once = 3                   # kind pytest: so many of its files run at a time, each in a process of
+                                # its own with fixtures of its own; for tests that mostly wait
   files   = ["docs/*"]          # what it reads besides its folder and crates; for --changed
   lane    = "default"           # or "nightly"
   seconds = 600                 # it fails when it takes longer
@@ -90,7 +92,7 @@ class Suite:
     """One folder with a suite.toml."""
 
     KEYS = {"about", "order", "kind", "command", "args", "tools", "server", "lane", "seconds",
-            "cases", "alone", "files"}
+            "cases", "alone", "at_once", "files"}
 
     def __init__(self, folder):
         self.folder = folder
@@ -111,6 +113,7 @@ class Suite:
         self.lane = facts.get("lane", "default")
         self.seconds = facts.get("seconds", 900)
         self.is_alone = facts.get("alone", self.kind in ("cargo", "lints"))
+        self.at_once = facts.get("at_once", 1)
         self.files = facts.get("files", [])
 
     def facts(self):
@@ -273,12 +276,29 @@ def run_pytest(suite, selected, word, env):
         python = install(own, WORK / "environments" / suite.name)
     else:
         python = install(ROOT / "tests" / "requirements.txt")
-    report = WORK / f"{suite.name}.xml"
+    files = sorted(suite.cases.rglob("test_*.py"), key=lambda path: -path.stat().st_size)
+    if selected or suite.at_once == 1 or len(files) < 2:
+        return run_cases(suite, suite.name, python, selected or [suite.cases], word, env)
+    # Large ones first: they are likely to be the long ones, and one that comes last is waited for.
+    with ThreadPoolExecutor(suite.at_once) as pool:
+        done = list(pool.map(lambda path: run_cases(
+            suite, f"{suite.name}.{path.stem}", python, [path], word, env), files))
+    total = Counts()
+    for counts, _ in done:
+        total.add(counts)
+    # What is too much of it is cut off in front: what failed comes last.
+    done.sort(key=lambda it: it[0].failed)
+    return total, "".join(output for _, output in done)
+
+
+def run_cases(suite, name, python, cases, word, env):
+    """Runs some files and tests of a suite in one process."""
+    report = WORK / f"{name}.xml"
     report.unlink(missing_ok=True)
     command = [str(python), "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
                "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", str(ROOT / "tests")]
     command += suite.args + (["-k", word] if word else [])
-    command += selected or [str(suite.cases)]
+    command += [str(case) for case in cases]
     code, output = run(command, suite.seconds, env=env)
     if code == 5 and word:
         return Counts(), output

@@ -14,10 +14,10 @@ _numbers = itertools.count(1)
 
 
 def free_address():
-    """An address of its own for each node of this process."""
+    """An address of its own for each node of this process, and of those that run beside it."""
     pid = os.getpid()
     number = next(_numbers)
-    return f"127.{1 + (pid >> 8) % 200}.{pid % 250}.{1 + number % 250}"
+    return f"127.{1 + (pid >> 8) % 200}.{pid % 256}.{1 + number % 250}"
 
 
 class Client:

@@ -36,9 +36,10 @@ class Network:
     def is_possible():
         if os.geteuid() or not (shutil.which("ip") and shutil.which("nsenter")):
             return False
-        made = subprocess.run(["ip", "link", "add", "nereidtry", "type", "bridge"],
+        name = f"try{os.getpid()}"
+        made = subprocess.run(["ip", "link", "add", name, "type", "bridge"],
                               capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", "nereidtry"], capture_output=True, check=False)
+        subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
         return made.returncode == 0
 
     def _space(self, at):
