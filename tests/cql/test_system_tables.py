@@ -106,6 +106,19 @@ def test_the_system_is_not_for_users_to_change(db, text):
     assert db.one("SELECT key FROM system.local") == "local"
 
 
+def test_what_is_known_of_a_truncation_goes_with_its_table(db):
+    t = db.table("a int PRIMARY KEY")
+    name = t.partition(".")[2]
+    table = db.one(f"SELECT id FROM system_schema.tables WHERE keyspace_name = '{db.keyspace}' "
+                   f"AND table_name = '{name}'")
+    db.run(f"INSERT INTO {t} (a) VALUES (1)")
+    db.run(f"TRUNCATE {t}")
+    known = f"SELECT truncated_at FROM system.truncated WHERE table_uuid = {table}"
+    assert db.rows(known)
+    db.run(f"DROP TABLE {t}")
+    assert db.rows(known) == []
+
+
 def test_schema_events_reach_other_clients(node, db):
     session = node.connect()
     t = db.table("a int PRIMARY KEY")

@@ -12,6 +12,7 @@ use catalog::system_tables;
 use model::{TableId, Token, Uuid};
 use mutation::FrozenMutation;
 use runtime::Erased;
+use runtime::time::wall_micros;
 use storage::commitlog::ReplayPosition;
 use storage::{FinishedCompaction, Storage};
 
@@ -31,6 +32,20 @@ impl Cluster {
             let mutation = local::truncated(&self.schema(), table, at, places);
             self.write_down("truncated", table, mutation).await
         })
+    }
+
+    /// Removes from `system.truncated` what is said there of a table that was dropped, on whichever
+    /// shards it was: its writes are nowhere, so nothing is left to discard.
+    pub(crate) async fn forget_truncation(&self, table: TableId) {
+        let schema = self.schema();
+        debug_assert!(schema.table_by_id(table).is_none(), "{table} is still there");
+        let mutation = local::not_truncated(&schema, table, wall_micros());
+        if let Err(error) = self.write_down("truncated", table, mutation).await {
+            tracing::warn!(
+                target: "truncation",
+                "cannot forget when the dropped table {table} was truncated: {error}"
+            );
+        }
     }
 
     /// Records in `system.compaction_history` that a compaction has ended on a shard. Those of that

@@ -68,6 +68,14 @@ pub(crate) fn truncated(
     partition.freeze()
 }
 
+/// The same partition, without anything: the table is no more.
+pub(crate) fn not_truncated(schema: &Schema, table: Uuid, at: i64) -> FrozenMutation {
+    let truncated = &schema.table("system", "truncated").expect("a system table").schema;
+    let mut partition = PartitionWriter::new(truncated, &[table.as_bytes()], at);
+    partition.delete_rows(&[]);
+    partition.freeze()
+}
+
 /// All that the node says of itself. The version of the schema is no part of it: that comes with
 /// the command that makes it, whenever the node starts.
 pub(crate) fn node(schema: &Schema, node: &NodeInfo, timestamp: i64) -> FrozenMutation {
@@ -160,5 +168,8 @@ mod tests {
         assert_eq!(bytes("shard"), 1i32.to_be_bytes());
         assert_eq!(bytes("segment_id"), 5i64.to_be_bytes());
         assert_eq!(bytes("position"), 99i32.to_be_bytes());
+        let second = truncated(&schema, id, 6_000_999, &[(1, place(5, 99))]);
+        let dropped = not_truncated(&schema, id, 6_001_000);
+        assert_eq!(rows(table, &[second, dropped]).len(), 0);
     }
 }

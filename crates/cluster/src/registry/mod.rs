@@ -581,6 +581,7 @@ impl Cluster {
         let made = auto.as_ref().map(|order| (&order.tag, order.ttl));
         let storage = runtime::local::get::<Storage>();
         for table in ids.iter().filter_map(|id| before.table_by_id(*id)) {
+            self.forget_truncation(table.schema.id).await;
             let keyspace = before.keyspace(&table.schema.keyspace).map(|it| &it.keyspace);
             if let Err(error) = storage.complete_dropped(&table.schema, keyspace, made).await {
                 let TableSchema { keyspace, name, .. } = &*table.schema;
