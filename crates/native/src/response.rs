@@ -441,7 +441,8 @@ fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
     match error {
         CqlError::Unavailable { consistency, required, alive } => {
             out.put_u16(consistency.to_wire());
-            out.put_u32(*required);
+            // None is required where there are to be none: drivers are told of one that is not.
+            out.put_u32((*required).max(1));
             out.put_u32(*alive);
         }
         CqlError::WriteTimeout { consistency, received, required, kind } => {

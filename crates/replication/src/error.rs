@@ -7,7 +7,7 @@ use std::fmt;
 /// A write that is not acknowledged. After `Timeout` and `Failure` it may have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// Too few copies are alive.
+    /// Too few copies are alive; none is required where the data centre is to have none.
     Unavailable {
         consistency: Consistency,
         required: u32,
@@ -39,7 +39,7 @@ pub enum WriteError {
 /// A read without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// Too few copies are alive.
+    /// Too few copies are alive; none is required where the data centre is to have none.
     Unavailable {
         consistency: Consistency,
         required: u32,
@@ -123,6 +123,15 @@ fn unavailable(
     required: u32,
     alive: u32,
 ) -> fmt::Result {
+    if required == 0 {
+        return write!(
+            f,
+            "Cannot achieve consistency level {level}: the keyspace has no replicas in this data \
+             centre (its replication factor is 0 there); use a non-local consistency level, or \
+             add replicas",
+            level = consistency.name(),
+        );
+    }
     write!(
         f,
         "Cannot achieve consistency level for cl {level}. Requires {required}, alive {alive}",
@@ -174,4 +183,20 @@ pub(crate) fn read_failed(
         Cause::Damaged { file, what, at } => format!("{file} is damaged: {what} at offset {at}"),
     };
     ReadError::Failure { consistency, received, required, failures, data_present, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_centre_without_copies_is_told_from_one_whose_copies_are_away() {
+        let consistency = Consistency::LocalQuorum;
+        let none = WriteError::Unavailable { consistency, required: 0, alive: 0 }.to_string();
+        assert!(none.contains("Cannot achieve consistency level LOCAL_QUORUM: "), "{none}");
+        assert!(none.contains("no replicas in this data centre"), "{none}");
+        assert!(none.contains("use a non-local consistency level"), "{none}");
+        let away = ReadError::Unavailable { consistency, required: 1, alive: 0 }.to_string();
+        assert!(away.contains("Requires 1, alive 0"), "{away}");
+    }
 }

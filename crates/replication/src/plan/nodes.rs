@@ -35,7 +35,8 @@ pub struct Factors {
     pub each: Vec<(Option<u16>, u32)>,
 }
 
-/// Too few replicas are alive.
+/// Too few replicas are alive. None is required where the level is of a data centre without copies:
+/// nothing that comes back would help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unavailable {
     pub required: u32,
@@ -109,6 +110,11 @@ impl Tally {
         Tally { parts, failures: 0 }
     }
 
+    /// How many answers a level requires, whoever there is.
+    pub fn required_of(level: Consistency, factors: &Factors) -> u32 {
+        Tally::of(level, factors).required()
+    }
+
     /// One more is waited for.
     pub fn wait_for(&mut self, candidate: &Candidate) {
         for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
@@ -164,7 +170,11 @@ impl Tally {
     /// The first part that cannot be met by those that are alive.
     fn check(&self, candidates: &[Candidate]) -> Result<(), Unavailable> {
         for part in &self.parts {
-            let alive = candidates.iter().filter(|one| one.is_alive && part.scope.counts(one));
+            let mut counted = candidates.iter().filter(|one| part.scope.counts(one)).peekable();
+            if part.scope == Scope::Local && counted.peek().is_none() {
+                return Err(Unavailable { required: 0, alive: 0 });
+            }
+            let alive = counted.filter(|one| one.is_alive);
             let (required, alive) = (part.required, alive.count() as u32);
             if alive < required {
                 return Err(Unavailable { required, alive });

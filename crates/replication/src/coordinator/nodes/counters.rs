@@ -126,12 +126,15 @@ impl Coordinator {
 pub(super) fn led_badly(options: &WriteOptions, refusal: Refusal) -> WriteError {
     let WriteOptions { consistency, kind, .. } = *options;
     let Refusal { kind: why, received, required, failures, text } = refusal;
-    let (required, failures) = (required.max(1), failures.max(1));
+    // Only of a level that no copies could meet, none is required.
+    let nowhere = why == RefusalKind::Unavailable && required == 0;
+    let (required, failures) = (required.max(u32::from(!nowhere)), failures.max(1));
     let is_led = matches!(kind, WriteKind::Counter | WriteKind::Cas);
     debug_assert!(is_led, "led-once: {kind:?} has no leader");
     match why {
         RefusalKind::Unavailable => {
-            WriteError::Unavailable { consistency, required, alive: received.min(required - 1) }
+            let alive = received.min(required.saturating_sub(1));
+            WriteError::Unavailable { consistency, required, alive }
         }
         RefusalKind::TimedOut => WriteError::Timeout { consistency, received, required, kind },
         // Nobody limits increments and rounds.

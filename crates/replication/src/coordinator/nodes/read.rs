@@ -209,6 +209,6 @@ impl Coordinator {
 
 fn unavailable(reading: &Reading<'_>, missing: Unavailable) -> ReadError {
     let Unavailable { required, alive } = missing;
-    assert!(alive < required, "acknowledged-at-level: {alive} of {required}");
+    assert!(alive < required.max(1), "acknowledged-at-level: {alive} of {required}");
     ReadError::Unavailable { consistency: reading.level, required, alive }
 }

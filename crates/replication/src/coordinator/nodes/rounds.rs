@@ -534,8 +534,7 @@ impl Rounds {
     fn required(&self) -> u32 {
         let level = self.options.consistency;
         let factors = self.coordinator.factors(&self.table.replication, &self.replicas, level);
-        let tally = plan_write(level, &factors, &[]);
-        tally.map_or_else(|missing| missing.required, |tally| tally.required())
+        Tally::required_of(level, &factors)
     }
 
     /// Nobody knows what became of it.

@@ -479,7 +479,7 @@ fn stopping() -> Refusal {
 
 pub(super) fn unavailable(options: &WriteOptions, missing: Unavailable) -> WriteError {
     let Unavailable { required, alive } = missing;
-    assert!(alive < required, "said-uncertain: {alive} of {required} are unavailable");
+    assert!(alive < required.max(1), "said-uncertain: {alive} of {required} are unavailable");
     WriteError::Unavailable { consistency: options.consistency, required, alive }
 }
 

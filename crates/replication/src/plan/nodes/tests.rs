@@ -67,7 +67,10 @@ proptest! {
         prop_assert_eq!(planned.is_ok(), is_enough(level, &factors, &alive));
         let Ok(mut tally) = planned else {
             let Err(Unavailable { required, alive }) = planned else { unreachable!() };
-            prop_assert!(alive < required);
+            prop_assert!(alive < required.max(1));
+            let nowhere = !candidates.iter().any(|one| counts(level, one));
+            let local = !counts(level, &Candidate { dc: 1, is_local_dc: false, is_alive: true });
+            prop_assert_eq!(required == 0, local && nowhere, "{:?} {:?}", level, &candidates);
             return Ok(());
         };
         let mut answered: Vec<Candidate> = Vec::new();
