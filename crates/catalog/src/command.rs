@@ -44,7 +44,7 @@ pub struct CatalogImage {
 }
 
 /// What a decision about the schema takes from its surroundings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
     /// Microseconds, later than all timestamps of the commands before.
     pub micros: i64,
@@ -53,6 +53,8 @@ pub struct Moment {
     /// Of the node: who it is, and its shards.
     pub host_id: Uuid,
     pub shards: u16,
+    /// Tablets of a new table for each shard, where nothing is said of their number.
+    pub scale: f64,
 }
 
 /// One change of the catalog.
@@ -208,9 +210,9 @@ impl<L: Local> Catalog<L> {
         creator: Option<&str>,
         moment: Moment,
     ) -> Result<Command, String> {
-        let Moment { micros, random, host_id, shards } = moment;
+        let Moment { micros, random, host_id, shards, scale } = moment;
         let here = Here { host_id, shards };
-        let complete = self.schema.complete(changes, micros, &self.topology, here)?;
+        let complete = self.schema.complete(changes, micros, &self.topology, here, scale)?;
         let of = |change| consequences(&self.access, &self.schema, change, creator);
         let access = complete.changes.iter().flat_map(of).collect();
         let last = micros + CHANGE_MICROS * complete.changes.len() as i64;
@@ -274,7 +276,7 @@ mod tests {
     }
 
     fn moment(micros: i64) -> Moment {
-        Moment { micros, random: 7, host_id: Uuid::from_u128(9), shards: 2 }
+        Moment { micros, random: 7, host_id: Uuid::from_u128(9), shards: 2, scale: 1.0 }
     }
 
     fn creation() -> Vec<SchemaChange> {

@@ -202,7 +202,8 @@ mod tests {
             space.replication = options.collect();
             let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
             let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
-            let complete = empty.complete(changes, 5, &topology, me.here()).expect("a keyspace");
+            let complete =
+                empty.complete(changes, 5, &topology, me.here(), 1.0).expect("a keyspace");
             let schema = empty.apply(&complete, model::Uuid::from_u128(2));
             let found = thin(&schema, &topology, &me);
             let told: Vec<_> =

@@ -8,4 +8,4 @@ pub mod tablets;
 
 pub use ring::{Owners, Ring};
 pub use strategy::{Factors, Replication};
-pub use tablets::{Division, Here, TABLETS_MAX, TabletReplicas};
+pub use tablets::{Division, Here, SCALE, TABLETS_MAX, TabletReplicas};

@@ -24,8 +24,8 @@ pub const TABLETS_MAX: u32 = 1 << 16;
 
 const _: () = assert!(TABLETS_MAX.is_power_of_two(), "rounding up stays within it");
 
-/// Tablets of a table for each shard, where nothing else is said of their number.
-const INITIAL_SCALE: f64 = 1.0;
+/// Tablets of a table for each shard, where nobody says otherwise.
+pub const SCALE: f64 = 1.0;
 
 /// How large a tablet should be, GiB.
 const TARGET_GIB: u32 = 5;
@@ -143,6 +143,8 @@ pub struct Asked<'t> {
     pub replication: &'t Replication,
     /// The option `tablets` of the table.
     pub hints: &'t [(String, String)],
+    /// Tablets for each shard, where neither the keyspace nor the table says how many.
+    pub scale: f64,
 }
 
 /// How a new table is divided. Where the topology has no nodes, this one has everything.
@@ -191,7 +193,7 @@ fn shares(ring: &Ring, wants: &Wants) -> Vec<f64> {
     }
 }
 
-/// The number of tablets: the greatest of what is said, or else one for each shard.
+/// The number of tablets: the greatest of what is said, or else so many for each shard.
 fn count(asked: &Asked<'_>, shares: &[f64]) -> u32 {
     let hint = |name: &str| {
         let (_, value) = asked.hints.iter().find(|(known, _)| known == name)?;
@@ -204,8 +206,9 @@ fn count(asked: &Asked<'_>, shares: &[f64]) -> u32 {
         hint("expected_data_size_in_gb").map(|size| size / f64::from(TARGET_GIB)),
         hint("min_per_shard_tablet_count").map(per_shard),
     ];
+    assert!(asked.scale.is_finite() && 0.0 < asked.scale, "powers-of-two: {} a shard", asked.scale);
     let most = said.into_iter().flatten().fold(0.0, f64::max);
-    let wanted = if 0.0 < most { most } else { per_shard(INITIAL_SCALE) };
+    let wanted = if 0.0 < most { most } else { per_shard(asked.scale) };
     let within = |wanted: f64, most: u32| wanted.min(f64::from(most)).ceil() as u32;
     let mut count = within(wanted, TABLETS_MAX).next_power_of_two();
     if let Some(most) = hint("max_tablet_count") {

@@ -4,7 +4,7 @@
 
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
-use crate::placement::tablets::{Asked, Load, divide};
+use crate::placement::tablets::{Asked, Load, SCALE, divide};
 use crate::placement::{Division, Here, Replication};
 use crate::system_tables::{self, Home, arrange};
 use crate::topology::Topology;
@@ -21,14 +21,16 @@ impl<L: Local> Schema<L> {
     }
 
     /// Completes changes before they are stored: tables get versions that begin with `micros`, and
-    /// tablets on shards of these nodes, columns and options their order, and what a changed user
-    /// type touches follows it. Says why when a change cannot be made.
+    /// tablets on shards of these nodes, `scale` for each shard where nobody says how many; columns
+    /// and options get their order, and what a changed user type touches follows it. Says why when
+    /// a change cannot be made.
     pub fn complete(
         &self,
         changes: Vec<SchemaChange>,
         micros: i64,
         topology: &Topology,
         here: Here,
+        scale: f64,
     ) -> Result<Complete, String> {
         let mut next = self.clone();
         let mut complete = Complete::default();
@@ -43,7 +45,7 @@ impl<L: Local> Schema<L> {
                 normalize(change, micros);
                 next.check(change)?;
                 if let SchemaChange::CreateTable(table) = change
-                    && let Some(division) = next.divide(table, topology, here)
+                    && let Some(division) = next.divide(table, topology, here, scale)
                 {
                     complete.tablets.add(table.id, division);
                 }
@@ -55,14 +57,20 @@ impl<L: Local> Schema<L> {
     }
 
     /// How a new table of a keyspace that is there is divided.
-    fn divide(&self, table: &TableSchema, topology: &Topology, here: Here) -> Option<Division> {
+    fn divide(
+        &self,
+        table: &TableSchema,
+        topology: &Topology,
+        here: Here,
+        scale: f64,
+    ) -> Option<Division> {
         let KeyspaceEntry { keyspace, replication, .. } = &**self.keyspace(&table.keyspace)?;
         let mut load = Load::default();
         if keyspace.initial_tablets.is_some() {
             self.by_id.values().for_each(|entry| load.add(&entry.replicas));
         }
         let hints = &table.options.tablets;
-        Some(divide(Asked { keyspace, replication, hints }, topology, here, &load))
+        Some(divide(Asked { keyspace, replication, hints, scale }, topology, here, &load))
     }
 
     /// The next snapshot.
@@ -263,7 +271,7 @@ impl<L: Local> Schema<L> {
         shards: u16,
     ) -> Result<Schema<L>, String> {
         let here = Here { host_id: Uuid::nil(), shards };
-        let complete = self.complete(changes, micros, &Topology::default(), here)?;
+        let complete = self.complete(changes, micros, &Topology::default(), here, SCALE)?;
         Ok(self.apply(&complete, time_uuid(micros, 0)))
     }
 

@@ -4,7 +4,7 @@ mod functions;
 
 use super::racks;
 use super::stored::{Read, Reader, Stored, damaged};
-use crate::placement::tablets::{Asked, Load, divide};
+use crate::placement::tablets::{Asked, Load, SCALE, divide};
 use crate::placement::{Division, Here, Replication, TabletReplicas};
 use crate::schema::{Local, Schema, TableKind, check_tablets, normalize_table};
 use crate::system_tables::is_system_keyspace;
@@ -50,7 +50,8 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Re
             Some((last_tokens, replicas)) => Division::of_tablets(last_tokens, replicas, here),
             None => {
                 let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
-                let asked = Asked { keyspace, replication, hints: &table.options.tablets };
+                let (hints, scale) = (&table.options.tablets, SCALE);
+                let asked = Asked { keyspace, replication, hints, scale };
                 divide(asked, &Topology::default(), here, &Load::default())
             }
         };

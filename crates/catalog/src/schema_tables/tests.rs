@@ -31,7 +31,7 @@ impl Disk {
     }
 
     fn change(&mut self, changes: Vec<SchemaChange>) {
-        let complete = self.schema.complete(changes, self.timestamp, &self.topology, HERE);
+        let complete = self.schema.complete(changes, self.timestamp, &self.topology, HERE, 1.0);
         let complete = complete.expect("valid");
         let (mut mutations, last) = mutations(&self.schema, &complete, self.timestamp);
         self.timestamp = last;

@@ -98,7 +98,8 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
             (!changes.is_empty()).then(|| Command::of_access(changes, at + 1))
         } else {
             let Here { host_id, shards } = here();
-            let moment = Moment { micros: at + 1, random: number as u64, host_id, shards };
+            let (micros, random, scale) = (at + 1, number as u64, 1.0);
+            let moment = Moment { micros, random, host_id, shards, scale };
             let drawn = change(&last.schema, kind, name, variant, 1000 + number as u128);
             drawn.and_then(|drawn| last.change_schema(vec![drawn], Some("r"), moment).ok())
         };

@@ -60,7 +60,7 @@ fn entry(
         options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let made = table("ks", "t", 1, &[("p", "int", ColumnKind::PartitionKey)]);
     let changes = vec![SchemaChange::CreateKeyspace(space), SchemaChange::CreateTable(made)];
-    let complete = empty.complete(changes, 5, topology, me.here()).expect("a table");
+    let complete = empty.complete(changes, 5, topology, me.here(), 1.0).expect("a table");
     let schema = empty.apply(&complete, Uuid::from_u128(2));
     schema.table("ks", "t").expect("the table").clone()
 }

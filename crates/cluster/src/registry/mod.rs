@@ -26,9 +26,10 @@ use crate::node::NodeInfo;
 use crate::peers::{self, Activity, Lives, Peers};
 use crate::placement::{Placement, Replicas};
 use crate::schema::{Catalog, Schema, TableEntry};
+use crate::settings::{Live, Settings};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
-use catalog::placement::Here;
+use catalog::placement::{Here, SCALE};
 use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
@@ -89,6 +90,8 @@ pub struct Cluster {
     /// Shard 0 of a node that belongs to a group: who orders its commands and those of others.
     order: RefCell<Option<Rc<dyn Order>>>,
     auto_snapshots: AutoSnapshots,
+    /// Tablets of a new table for each shard.
+    tablets_scale: Live<f64>,
     access: Access,
     peers: Peers,
     /// What this node does, on shard 0 of a node that has others.
@@ -118,6 +121,7 @@ impl Cluster {
             changes: Scope::new(),
             order: RefCell::new(None),
             auto_snapshots: AutoSnapshots::of_shard(),
+            tablets_scale: Settings::of_shard().register(SCALE_OPTION, SCALE, possible_scale),
             access: Access::new(catalog),
             peers: Peers::default(),
             activity: Cell::default(),
@@ -332,7 +336,9 @@ impl Cluster {
     fn moment(&self) -> Moment {
         let (micros, random) = (self.next_micros(), runtime::random_u64());
         let Here { host_id, shards } = self.node.here();
-        Moment { micros, random, host_id, shards }
+        let scale = self.tablets_scale.get();
+        assert!(possible_scale(&scale).is_ok(), "one-writer: {scale} tablets for each shard");
+        Moment { micros, random, host_id, shards, scale }
     }
 
     /// Runs a change on shard 0, to its end, also when the returned future is dropped.
@@ -605,6 +611,16 @@ impl Cluster {
             let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
             storage.take_snapshot(vec![table.id], order).await.map_err(|error| error.to_string())
         })
+    }
+}
+
+/// The option that says how many tablets a new table has for each shard.
+const SCALE_OPTION: &str = "tablets_initial_scale_factor";
+
+fn possible_scale(scale: &f64) -> Result<(), String> {
+    match 0.0 < *scale && *scale <= 1000.0 {
+        true => Ok(()),
+        false => Err("not above 0 and 1000 at most".to_owned()),
     }
 }
 

@@ -93,8 +93,8 @@ impl Leader {
             Command::of_access(made.expect("a role"), self.last + 1)
         } else {
             let host_id = self.host_id;
-            let moment =
-                Moment { micros: self.last + 1, random: pick(1 << 40), host_id, shards: SHARDS };
+            let (micros, random, shards) = (self.last + 1, pick(1 << 40), SHARDS);
+            let moment = Moment { micros, random, host_id, shards, scale: 1.0 };
             let changed = self.catalog.change_schema(vec![self.draw()], None, moment);
             changed.expect("a change")
         };

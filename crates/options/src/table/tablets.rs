@@ -11,9 +11,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live(),
     flag("enable_tablets", "false", "Old name of tablets_mode_for_new_keyspaces").live(),
-    decimal("tablets_initial_scale_factor", "10", "Tablets of a new table on a shard")
-        .live()
-        .idle(),
+    decimal(
+        "tablets_initial_scale_factor",
+        "1",
+        "Tablets of a new table for each shard, rounded up to a power of two in all",
+    )
+    .live(),
     number("tablets_per_shard_goal", "100", "Tablets of all tables on a shard").live().idle(),
     number("target_tablet_size_in_bytes", "5368709120", "Bytes of a tablet").live().idle(),
     number(

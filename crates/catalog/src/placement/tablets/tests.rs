@@ -13,14 +13,14 @@ fn keyspace(initial_tablets: Option<u32>) -> Keyspace {
 
 fn divided(initial: u32, replication: &Replication, topology: &Topology, load: &Load) -> Division {
     let keyspace = &keyspace(Some(initial));
-    divide(Asked { keyspace, replication, hints: &[] }, topology, HERE, load)
+    divide(Asked { keyspace, replication, hints: &[], scale: SCALE }, topology, HERE, load)
 }
 
 fn hinted(initial: u32, hints: &[(&str, &str)], topology: &Topology, copies: u32) -> usize {
     let hints: Vec<_> =
         hints.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let (keyspace, replication) = (&keyspace(Some(initial)), &Replication::Simple(copies));
-    let asked = Asked { keyspace, replication, hints: &hints };
+    let asked = Asked { keyspace, replication, hints: &hints, scale: SCALE };
     divide(asked, topology, HERE, &Load::default()).tablets.count()
 }
 
@@ -33,7 +33,7 @@ fn nodes(places: &[(&str, &str)]) -> Topology {
 fn counts_are_powers_of_two_or_the_shards() {
     let check = |initial: Option<u32>, shards: u16, count: usize| {
         let replication = &Replication::Simple(1);
-        let asked = Asked { keyspace: &keyspace(initial), replication, hints: &[] };
+        let asked = Asked { keyspace: &keyspace(initial), replication, hints: &[], scale: SCALE };
         let here = Here { shards, ..HERE };
         let alone = divide(asked, &Topology::default(), here, &Load::default());
         let of_one = topology(&[Member { shards, ..member(1, ("d1", "r1"), &[5]) }]);
@@ -48,6 +48,23 @@ fn counts_are_powers_of_two_or_the_shards() {
     check(Some(0), 3, 4);
     check(Some(1), 3, 1);
     check(Some(5), 3, 8);
+}
+
+#[test]
+fn there_are_so_many_tablets_for_a_shard_where_nothing_else_is_said() {
+    let check = |scale: f64, initial: u32, hints: &[(String, String)], count: usize| {
+        let replication = &Replication::Simple(1);
+        let asked = Asked { keyspace: &keyspace(Some(initial)), replication, hints, scale };
+        let divided = divide(asked, &Topology::default(), HERE, &Load::default());
+        assert_eq!(divided.tablets.count(), count, "{scale} {initial} {hints:?}");
+    };
+    let hint = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+    check(10.0, 0, &[], 32);
+    check(0.1, 0, &[], 1);
+    check(1e300, 0, &[], TABLETS_MAX as usize);
+    check(10.0, 2, &[], 2);
+    check(10.0, 0, &hint("min_tablet_count", "4"), 4);
+    check(10.0, 0, &hint("max_tablet_count", "4"), 4);
 }
 
 #[test]
@@ -133,7 +150,7 @@ proptest! {
         let mut load = Load::default();
         load.add(&divided(before, &replication, &topology, &load).replicas);
         let keyspace = &keyspace(Some(initial));
-        let asked = Asked { keyspace, replication: &replication, hints: &[] };
+        let asked = Asked { keyspace, replication: &replication, hints: &[], scale: SCALE };
         let here = Here { shards, ..HERE };
         let made = divide(asked, &topology, here, &load);
         prop_assert_eq!(&divide(asked, &topology, here, &load), &made, "not a function");

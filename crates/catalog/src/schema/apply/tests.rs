@@ -8,7 +8,7 @@ fn version(number: u128) -> Uuid {
 
 fn next(schema: &Schema, changes: Vec<SchemaChange>) -> Result<Schema, String> {
     let here = Here { host_id: version(9), shards: 2 };
-    let complete = schema.complete(changes, 7, &Topology::default(), here)?;
+    let complete = schema.complete(changes, 7, &Topology::default(), here, 1.0)?;
     Ok(schema.apply(&complete, version(1)))
 }
 
