@@ -59,7 +59,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
         name: name.to_owned(),
         initial_tablets: match tablets(&properties, &replication)? {
             Some(said) => said,
-            None => default_tablets(context.rules.tablets, &replication),
+            None => default_tablets(context.rules.tablets, &replication)?,
         },
         replication,
         durable_writes: properties.boolean("durable_writes")?.unwrap_or(true),
@@ -321,9 +321,21 @@ fn checked_factor(text: &str) -> Result<String, Error> {
 }
 
 /// The tablets of a keyspace that says nothing of them.
-fn default_tablets(mode: TabletsByDefault, replication: &[(String, String)]) -> Option<u32> {
-    let network = get(replication, "class").map(strategy_name) == Some(NETWORK_TOPOLOGY);
-    (mode != TabletsByDefault::No && network).then_some(0)
+fn default_tablets(
+    mode: TabletsByDefault,
+    replication: &[(String, String)],
+) -> Result<Option<u32>, Error> {
+    let class = get(replication, "class").map_or("", strategy_name);
+    match (mode, class == NETWORK_TOPOLOGY) {
+        // What is enforced has an error of its own.
+        (TabletsByDefault::No, _) | (TabletsByDefault::Always, false) => Ok(None),
+        (TabletsByDefault::Yes | TabletsByDefault::Always, true) => Ok(Some(0)),
+        // Nobody has said that this keyspace goes without.
+        (TabletsByDefault::Yes, false) => Err(Error::Config(format!(
+            "Tablets are not supported with {class}, and new keyspaces have them by default: use \
+             {NETWORK_TOPOLOGY}, or say AND tablets = {{'enabled': false}}"
+        ))),
+    }
 }
 
 /// What the statement says about tablets: nothing, none, or how many a table has at first.

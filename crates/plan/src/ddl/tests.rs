@@ -572,8 +572,14 @@ fn keyspaces_have_tablets_where_the_node_says_so() {
     let without = "WITH tablets = {'enabled': false}";
     check(no, "", "'enabled': false");
     check(yes, "", "'enabled': true");
-    check(yes, simple, "'enabled': false");
     check(yes, without, "'enabled': false");
+    for strategy in ["SimpleStrategy", "EverywhereStrategy", "LocalStrategy"] {
+        let factor = if strategy == "SimpleStrategy" { ", 'replication_factor': 1" } else { "" };
+        let with = format!("WITH replication = {{'class': '{strategy}'{factor}}}");
+        check(no, &with, "'enabled': false");
+        check(yes, &with, &format!("Tablets are not supported with {strategy}"));
+        check(yes, &format!("{with} AND tablets = {{'enabled': false}}"), "'enabled': false");
+    }
     check(always, without, "Cannot disable tablets");
     check(always, simple, "Cannot disable tablets");
 }
