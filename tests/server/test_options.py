@@ -157,6 +157,7 @@ def test_a_file_is_read_again_at_sighup(tmp_path):
         said = reread(node, path, "batch_size_warn_threshold_in_kb: 90\nnum_tokens: 3\n"
                                   "twcs_max_window_count: 9\n")
         assert "re-reading configuration file" in said
+        assert "Updating batch_size_warn_threshold_in_kb from 100 to 90 due to config" in said
         assert "options that change at the next start: num_tokens" in said
         assert value("batch_size_warn_threshold_in_kb") == ("90", "config")
         assert value("twcs_max_window_count") == ("7", "cli")
@@ -200,3 +201,24 @@ def test_a_node_is_its_own_seed():
         node.stop()
         node.options = ["--seed-provider-parameters", f"seeds={node.address}"]
         node.start()
+
+
+def test_new_tables_have_so_many_tablets_for_each_shard():
+    count = "SELECT tablet_count FROM system.tablets WHERE table_id = %s LIMIT 1"
+    with Node("--tablets-mode-for-new-keyspaces", "enabled",
+              "--tablets-initial-scale-factor", "5") as node:
+        session = node.connect()
+        session.execute("CREATE KEYSPACE ks WITH replication = "
+                        "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}")
+
+        def tablets(name):
+            session.execute(f"CREATE TABLE ks.{name} (a int PRIMARY KEY)")
+            query = ("SELECT id FROM system_schema.tables WHERE keyspace_name = 'ks' "
+                     "AND table_name = %s")
+            (table,) = session.execute(query, [name]).one()
+            return session.execute(count, [table]).one().tablet_count
+
+        assert tablets("first") == 16
+        session.execute("UPDATE system.config SET value = '1' "
+                        "WHERE name = 'tablets_initial_scale_factor'")
+        assert tablets("second") == 2

@@ -11,14 +11,24 @@ pub fn workdir(values: &Values) -> PathBuf {
     PathBuf::from(values.text("workdir"))
 }
 
-/// Says in the options where SSTables are, for tools that look for it in `system.config`.
-pub fn name_data_dir(values: &mut Values) {
-    let name = "data_file_directories";
-    if values.list(name).first().is_none_or(|folder| folder.is_empty()) {
-        let folder = workdir(values).join("data");
-        let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let set = values.set(name, vec![folder.display().to_string()], Source::Internal);
-        debug_assert!(set.is_ok(), "{name} is an option");
+/// The folders that options name, and where they are below the folder of all data otherwise.
+const FOLDERS: [(&str, &str); 4] = [
+    ("data_file_directories", "data"),
+    ("commitlog_directory", "commitlog"),
+    ("schema_commitlog_directory", "commitlog/schema"),
+    ("hints_directory", "hints"),
+];
+
+/// Says in the options where SSTables, logs and hints are, for tools that look for them in
+/// `system.config`.
+pub fn name_folders(values: &mut Values) {
+    for (name, tail) in FOLDERS {
+        if values.list(name).first().is_none_or(|folder| folder.is_empty()) {
+            let folder = workdir(values).join(tail);
+            let folder = std::path::absolute(&folder).unwrap_or(folder);
+            let set = values.set(name, vec![folder.display().to_string()], Source::Internal);
+            debug_assert!(set.is_ok(), "{name} is an option");
+        }
     }
 }
 
@@ -81,13 +91,18 @@ mod tests {
     use crate::testing::values;
 
     #[test]
-    fn the_data_folder_is_named() {
-        let check = |given: &[(&str, &str)], expected: &str| {
+    fn folders_are_named() {
+        let check = |name: &str, given: &[(&str, &str)], expected: &str| {
             let mut values = values(given);
-            name_data_dir(&mut values);
-            assert_eq!(values.list("data_file_directories"), [expected], "{given:?}");
+            name_folders(&mut values);
+            assert_eq!(values.list(name), [expected], "{given:?}");
         };
-        check(&[("workdir", "/a/b")], "/a/b/data");
-        check(&[("workdir", "/a"), ("data_file_directories", "/c")], "/c");
+        check("data_file_directories", &[("workdir", "/a/b")], "/a/b/data");
+        check("commitlog_directory", &[("workdir", "/a/b")], "/a/b/commitlog");
+        check("schema_commitlog_directory", &[("workdir", "/a")], "/a/commitlog/schema");
+        check("hints_directory", &[("workdir", "/a")], "/a/hints");
+        for (name, _) in FOLDERS {
+            check(name, &[("workdir", "/a"), (name, "/c")], "/c");
+        }
     }
 }

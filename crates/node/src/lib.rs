@@ -34,7 +34,7 @@ mod zstd;
 pub use address::address;
 pub use clients::{Clients, clients};
 pub use config::{Config, config, config_of_member};
-pub use folder::{TemporaryFolder, lock, name_data_dir, workdir};
+pub use folder::{TemporaryFolder, lock, name_folders, workdir};
 pub use offers::offers;
 pub use shards::{end_all, follow, memory_bytes, runtime_config};
 

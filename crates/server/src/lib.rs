@@ -114,7 +114,7 @@ fn run(mut values: Values, persona: Persona, ephemeral: bool) -> Result<(), Stri
         let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         return Err(wrong.join("; "));
     }
-    node::name_data_dir(&mut values);
+    node::name_folders(&mut values);
     let runtime_config = node::runtime_config(&values)?;
     let shards = runtime_config.shards;
     let plan = Arc::new(Plan {

@@ -22,7 +22,8 @@ const BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
     name: &'static str,
-    /// As JSON.
+    /// As JSON, as the next.
+    before: String,
     text: String,
     by: By,
 }
@@ -52,7 +53,9 @@ fn plan(before: &Values, after: &Values) -> Plan {
             Source::Default => By::Default,
             _ => By::File,
         };
-        plan.changes.push(Change { name: row.name, text: after.shown(row), by });
+        let (before, text) = (before.shown(row), after.shown(row));
+        debug_assert!(before != text, "{} changes from {text} to the same", row.name);
+        plan.changes.push(Change { name: row.name, before, text, by });
     }
     plan
 }
@@ -90,7 +93,7 @@ async fn reread(before: &Values, path: &Path) -> Result<Values, Vec<String>> {
     let after = read(before, path).await?;
     let plan = plan(before, &after);
     let settings = Settings::of_shard();
-    let refused = plan.changes.iter().filter_map(|Change { name, text, by }| {
+    let refused = plan.changes.iter().filter_map(|Change { name, text, by, .. }| {
         let refused = settings.check(name, text, *by).err()?;
         Some(format!("option {name}: {refused}: {text}"))
     });
@@ -98,9 +101,13 @@ async fn reread(before: &Values, path: &Path) -> Result<Values, Vec<String>> {
     if !refused.is_empty() {
         return Err(refused);
     }
-    for Change { name, text, by } in plan.changes {
+    for Change { name, before, text, by } in plan.changes {
         match Settings::change(name.to_owned(), text.clone(), by).await {
-            Ok(()) => tracing::info!(target: "init", "option {name} is {text} now"),
+            // In the words that people look for.
+            Ok(()) => tracing::info!(
+                target: "init",
+                "Updating {name} from {before} to {text} due to config update"
+            ),
             Err(refused) => tracing::warn!(target: "init", "option {name}: {refused}: {text}"),
         }
     }
@@ -132,7 +139,7 @@ async fn read(before: &Values, path: &Path) -> Result<Values, Vec<String>> {
         if !wrong.is_empty() {
             return Err(wrong.iter().map(ToString::to_string).collect());
         }
-        node::name_data_dir(&mut values);
+        node::name_folders(&mut values);
         Ok(values)
     })
     .await

@@ -19,7 +19,7 @@ pub(super) fn main(mut read: Read, form: Form) -> ExitCode {
         read.faults.iter().for_each(|fault| eprintln!("{}", read.line(fault)));
         return ExitCode::from(1);
     }
-    node::name_data_dir(&mut read.values);
+    node::name_folders(&mut read.values);
     let shown = shown(&read.values, form.all);
     terminal::show(&match form.json {
         true => format!("{:#}", Value::Array(shown)),

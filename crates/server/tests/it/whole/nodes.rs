@@ -108,7 +108,7 @@ impl Nodes {
         for (name, value) in given {
             values.set(name, vec![value], Source::CommandLine).expect("an option");
         }
-        node::name_data_dir(&mut values);
+        node::name_folders(&mut values);
         values
     }
 
