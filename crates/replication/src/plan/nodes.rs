@@ -237,7 +237,8 @@ pub fn plan_read(
 }
 
 impl ReadPlan {
-    /// The same read of these, of whom enough were asked before, with another question.
+    /// The same read of these, of whom enough were asked before, with another question. Who was
+    /// asked besides and is not waited for any more can take the place of another.
     pub fn again(&self, who: &[usize], candidates: &[Candidate]) -> ReadPlan {
         let mut tally = self.tally.clone();
         tally.failures = 0;
@@ -246,7 +247,29 @@ impl ReadPlan {
         }
         who.iter().for_each(|index| tally.wait_for(&candidates[*index]));
         debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {who:?}");
-        ReadPlan { asked: SmallVec::from_slice(who), spares: self.spares.clone(), tally }
+        let besides = self.asked.iter().filter(|asked| !who.contains(asked));
+        let mut spares: SmallVec<[usize; 4]> = self.spares.iter().chain(besides).copied().collect();
+        spares.sort_unstable();
+        debug_assert!(spares.iter().all(|spare| !who.contains(spare)), "counted-once: {spares:?}");
+        ReadPlan { asked: SmallVec::from_slice(who), spares, tally }
+    }
+
+    /// Whether there is a replica to take the place of another.
+    pub fn has_spares(&self) -> bool {
+        !self.spares.is_empty()
+    }
+
+    /// The same read, of which nobody has answered yet, without those that have failed and with
+    /// spares in their places; nothing where there are too few.
+    pub fn without(&self, failed: &[usize], candidates: &[Candidate]) -> Option<ReadPlan> {
+        let mut plan = self.clone();
+        for one in failed {
+            debug_assert!(plan.asked.contains(one), "counted-once: {one} has failed unasked");
+            plan.asked.retain(|asked| asked != one);
+            plan.tally.fail(&candidates[*one]);
+            plan.replace(candidates, Some(*one));
+        }
+        (!plan.tally.is_lost()).then_some(plan)
     }
 
     /// The nearest spare that counts where the candidate does (any, where none is given); from now

@@ -364,8 +364,8 @@ impl<'a> Asking<'a> {
             None => match self.coordinator.ask_here(*question, self.asked) {
                 Ok(mut answered) => {
                     if let Ok(Answer::Page(page)) = &mut answered {
-                        // It is held until the others have answered.
-                        page.bytes.shrink_to_fit();
+                        // It is held until the others have answered, its room is not.
+                        page.bytes = page.bytes.as_slice().to_vec();
                     }
                     Poll::Ready(answered)
                 }

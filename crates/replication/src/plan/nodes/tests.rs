@@ -89,6 +89,45 @@ proptest! {
         }
     }
 
+    /// Some of those who were asked first and some who joined them have answered; they are asked
+    /// something else, which some of them fail. Whoever is alive besides takes their places.
+    #[test]
+    fn a_read_goes_on_without_those_that_have_failed_as_long_as_enough_are_alive(
+        (factors, candidates) in any_cluster(),
+        level in any_level(),
+        joined in 0..3usize,
+        silent in any::<u16>(),
+        failing in any::<u16>(),
+    ) {
+        let Ok(mut plan) = plan_read(level, &factors, &candidates) else { return Ok(()) };
+        (0..joined).for_each(|_| drop(plan.replace(&candidates, None)));
+        let of = |indexes: &[usize]| -> Vec<Candidate> {
+            indexes.iter().map(|index| candidates[*index]).collect()
+        };
+        let mut who = plan.asked.to_vec();
+        who.retain(|index| silent >> (index % 16) & 1 == 0);
+        prop_assume!(is_enough(level, &factors, &of(&who)));
+        let again = plan.again(&who, &candidates);
+        prop_assert_eq!(&again.asked[..], &who[..]);
+        let failed: Vec<usize> =
+            who.iter().copied().filter(|index| failing >> (index % 16) & 1 == 1).collect();
+        let left: Vec<Candidate> = candidates.iter().enumerate()
+            .filter(|(index, one)| one.is_alive && !failed.contains(index))
+            .map(|(_, one)| *one).collect();
+        match again.without(&failed, &candidates) {
+            Some(others) => {
+                prop_assert!(is_enough(level, &factors, &of(&others.asked)));
+                prop_assert!(others.asked.iter().all(|index| !failed.contains(index)));
+                prop_assert!(of(&others.asked).iter().all(|one| one.is_alive));
+                let mut once = others.asked.to_vec();
+                once.sort_unstable();
+                once.dedup();
+                prop_assert_eq!(once.len(), others.asked.len());
+            }
+            None => prop_assert!(!is_enough(level, &factors, &left), "{:?} {:?}", again, failed),
+        }
+    }
+
     #[test]
     fn a_read_asks_the_nearest_and_no_more_than_it_must(
         (factors, candidates) in any_cluster(),

@@ -177,6 +177,46 @@ fn what_a_read_has_shown_stays() {
     }
 }
 
+/// Two replicas lack a write, and one of them has a full disk, or does not answer any more once it
+/// is told what it lacks: a read brings it to the other, and is answered.
+#[test]
+fn a_replica_that_does_not_take_what_it_lacks_holds_no_read_up() {
+    for (seed, is_full) in [(31, true), (32, false)] {
+        let mut nodes = Nodes::new(seed, &[1, 1, 1]);
+        let expect_alone = |nodes: &Nodes, alone: bool| {
+            for (node, flag) in nodes.known.alive.iter().enumerate() {
+                flag.store(!alone || node == 0, Relaxed);
+            }
+        };
+        nodes.run(0, async { put(1, 1, 1, ALL).await.expect("a write") });
+        expect_alone(&nodes, true);
+        nodes.run(0, async { put(1, 2, 2, ONE).await.expect("a write") });
+        expect_alone(&nodes, false);
+        // Of the two others the read asks the nearer one.
+        let nearer = nodes.replicas_of(1).into_iter().find(|node| *node != 0).expect("three");
+        match is_full {
+            true => nodes.disk(nearer).set_capacity(Some(1)),
+            // Its answers to reads come, those to writes wait for its disk.
+            false => nodes.disk(nearer).set_slowness(1_000_000),
+        }
+        nodes.run(0, async move {
+            // What finds room does so within a second.
+            sleep(2 * SECOND).await;
+            let repairs = |wanted: u64| {
+                let done = coordinator().background().repairs();
+                assert_eq!(done, wanted, "replicas were told what they lack");
+            };
+            assert_eq!(get(1, QUORUM).await, Ok(Some(2)), "full: {is_full}");
+            // The nearer one before the other one.
+            repairs(2);
+            if is_full {
+                let all = get(1, ALL).await;
+                assert!(matches!(all, Err(ReadError::Failure { .. })), "{all:?}");
+            }
+        });
+    }
+}
+
 #[test]
 fn what_was_deleted_stays_deleted() {
     let mut nodes = Nodes::new(5, &[1, 1, 1]);
