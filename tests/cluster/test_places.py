@@ -154,3 +154,20 @@ def test_pages_of_fragments_are_of_one_node():
         with pytest.raises(InvalidRequest, match="Moving between coordinators"):
             other.execute(text, paging_state=state)
         assert session.execute(text, paging_state=state).current_rows
+
+
+@pytest.mark.parametrize("tablets", [True, False])
+def test_each_partition_is_estimated_by_one_node(tablets):
+    """What programs add up that ask all nodes, to divide the scan of a table."""
+    with Nodes(3) as nodes:
+        session = nodes.connect(ALL)
+        keyspace(session, "ks", tablets)
+        insert = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, 0)")
+        for k in range(300):
+            session.execute(insert, (k,))
+        rows = [row for node in nodes for row in node.connect().execute(
+            "SELECT * FROM system.size_estimates WHERE keyspace_name = 'ks' AND table_name = 't'")]
+        assert abs(sum(row.partitions_count for row in rows) - 300) <= 3
+        stretches = sorted((int(row.range_start), int(row.range_end)) for row in rows)
+        assert stretches[0][0] == -2**63 and stretches[-1][1] == 2**63 - 1
+        assert all(one[1] == next_[0] for one, next_ in zip(stretches, stretches[1:]))

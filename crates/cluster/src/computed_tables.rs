@@ -222,10 +222,11 @@ fn ring_rows(schema: &TableSchema, nodes: &Nodes, all: &Schema) -> Vec<VirtualRo
     rows
 }
 
-/// One range per user table: the whole ring.
+/// The stretches of the ring that this node answers for, of each user table: those of which it is
+/// the first replica, so that whoever asks all nodes counts each partition once.
 async fn size_estimates() -> Vec<VirtualRow> {
     let Some((cluster, schema)) = own("size_estimates") else { return Vec::new() };
-    let present = cluster.schema();
+    let (present, nodes) = (cluster.schema(), Nodes::seen(&cluster));
     let mut rows = Vec::new();
     for (id, stats) in all_stats(&cluster).await {
         let Some(entry) = present.table_by_id(id) else { continue };
@@ -234,17 +235,69 @@ async fn size_estimates() -> Vec<VirtualRow> {
         }
         let held = stats.sstable_bytes + stats.memtable_bytes;
         let mean = held.checked_div(stats.partitions).unwrap_or(0) as i64;
-        let values = vec![
-            ("keyspace_name", entry.schema.keyspace.clone().into_bytes()),
-            ("table_name", entry.schema.name.clone().into_bytes()),
-            ("range_start", Token::MIN.0.to_string().into_bytes()),
-            ("range_end", Token::MAX.0.to_string().into_bytes()),
-            ("mean_partition_size", mean.to_be_bytes().to_vec()),
-            ("partitions_count", (stats.partitions as i64).to_be_bytes().to_vec()),
-        ];
-        rows.push(row(&schema, values));
+        let ranges = match entry.replicas.is_empty() {
+            true => nodes.ring_ranges(&entry.replication),
+            false => nodes.tablet_ranges(entry),
+        };
+        let (mut part_so_far, mut told) = (0.0, 0);
+        for Estimate { after, last, part } in answered_for(&ranges, &nodes) {
+            // Many stretches that have less than one partition each have some together.
+            part_so_far += part;
+            let so_far = (stats.partitions as f64 * part_so_far).round() as i64;
+            let partitions = so_far - std::mem::replace(&mut told, so_far);
+            let values = vec![
+                ("keyspace_name", entry.schema.keyspace.clone().into_bytes()),
+                ("table_name", entry.schema.name.clone().into_bytes()),
+                ("range_start", after.0.to_string().into_bytes()),
+                ("range_end", last.0.to_string().into_bytes()),
+                ("mean_partition_size", mean.to_be_bytes().to_vec()),
+                ("partitions_count", partitions.to_be_bytes().to_vec()),
+            ];
+            rows.push(row(&schema, values));
+        }
     }
     rows
+}
+
+/// A stretch that this node answers for, and which part of what it holds lies there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Estimate {
+    after: Token,
+    last: Token,
+    part: f64,
+}
+
+/// Of the ranges of a table, in the order of the ring: neighbours are one, and none goes beyond the
+/// end of the ring.
+fn answered_for(ranges: &[Range], nodes: &Nodes) -> Vec<Estimate> {
+    let is_here = |place: &usize| nodes.all()[*place].is_here;
+    let mut held = 0.0;
+    let mut found: Vec<(Token, Token, f64)> = Vec::new();
+    for range in ranges {
+        // Around its end, where the last token is not after the first.
+        let wraps = range.last <= range.after;
+        let parts = [(range.after, Token::MAX), (Token::MIN, range.last)];
+        let parts = if wraps { &parts[..] } else { &[(range.after, range.last)] };
+        for (after, last) in parts.iter().filter(|(after, last)| after < last) {
+            let width = last.0.abs_diff(after.0) as f64;
+            held += if range.nodes.iter().any(is_here) { width } else { 0.0 };
+            if range.nodes.first().is_some_and(is_here) {
+                found.push((*after, *last, width));
+            }
+        }
+    }
+    found.sort_unstable_by_key(|(after, ..)| *after);
+    let mut all: Vec<Estimate> = Vec::new();
+    for (after, last, width) in found {
+        let part = width / held;
+        match all.last_mut().filter(|before| before.last == after) {
+            Some(before) => (before.last, before.part) = (last, before.part + part),
+            None => all.push(Estimate { after, last, part }),
+        }
+    }
+    let sum: f64 = all.iter().map(|one| one.part).sum();
+    debug_assert!(sum < 1.0 + 1e-9, "covering: {sum} of what is held");
+    all
 }
 
 /// Errors are logged.
@@ -353,5 +406,28 @@ mod tests {
         let last = |address: Option<Vec<u8>>| Some(vec![address.expect("an address")[3] + b'0']);
         let ends: Vec<_> = column(&schema, &rows, "endpoint").into_iter().map(last).collect();
         assert_eq!(of_ks(ends), ["1", "9", "9", "1"]);
+    }
+
+    #[test]
+    fn a_node_answers_for_what_it_is_the_first_replica_of() {
+        let nodes = nodes();
+        let one = Estimate { after: Token::MIN, last: Token::MAX, part: 1.0 };
+        assert_eq!(answered_for(&nodes.ring_ranges(&Replication::Local), &nodes), [one]);
+        // One copy: from the other node's token to its own; 12 tokens are all that it holds.
+        let own = Estimate { after: Token(-5), last: Token(7), part: 1.0 };
+        assert_eq!(answered_for(&nodes.ring_ranges(&Replication::Simple(1)), &nodes), [own]);
+        // Two copies: it holds all, and answers for the same.
+        let found = answered_for(&nodes.ring_ranges(&Replication::Simple(2)), &nodes);
+        let part = 12.0 / 2f64.powi(64);
+        assert_eq!((found.len(), found[0].after, found[0].last), (1, Token(-5), Token(7)));
+        assert!((found[0].part / part - 1.0).abs() < 1e-9, "{found:?}");
+        // The other one answers for the rest, on both sides of the end of the ring.
+        let mut ranges = nodes.ring_ranges(&Replication::Simple(2));
+        ranges.iter_mut().for_each(|range| range.nodes.reverse());
+        let found = answered_for(&ranges, &nodes);
+        let tokens: Vec<_> = found.iter().map(|it| (it.after, it.last)).collect();
+        assert_eq!(tokens, [(Token::MIN, Token(-5)), (Token(7), Token::MAX)]);
+        assert!((found[0].part + found[1].part - 1.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(answered_for(&[], &nodes), []);
     }
 }
