@@ -37,7 +37,7 @@ impl Keyspace {
         let mut out = format!(
             "CREATE KEYSPACE {condition}{} WITH replication = {} AND durable_writes = {}",
             quote_identifier(&self.name),
-            cql_map(&self.replication),
+            self.replication_map(),
             self.durable_writes
         );
         if !self.storage.is_empty() {
@@ -49,6 +49,17 @@ impl Keyspace {
             Some(initial) => format!(" AND tablets = {{'enabled': true, 'initial': {initial}}};"),
         });
         out
+    }
+
+    /// As CQL has it: a factor that is a list of racks, `['r1', 'r2']`, is one there too.
+    fn replication_map(&self) -> String {
+        let entry = |(key, value): &(String, String)| {
+            let is_list = value.starts_with('[') && value.ends_with(']');
+            let value = if is_list { value.clone() } else { quote_string(value) };
+            format!("{}: {value}", quote_string(key))
+        };
+        let entries: Vec<String> = self.replication.iter().map(entry).collect();
+        format!("{{{}}}", entries.join(", "))
     }
 }
 
@@ -366,6 +377,10 @@ bloom_filter_fp_chance = 0.01
         assert_eq!(keyspace.to_cql_create(), format!("{text}{{'enabled': false}};"));
         keyspace.initial_tablets = Some(8);
         assert_eq!(keyspace.to_cql_create(), format!("{text}{{'enabled': true, 'initial': 8}};"));
+        keyspace.replication.push(("d'1".into(), "['r1', 'r2']".into()));
+        let racks = "'NetworkTopologyStrategy', 'd''1': ['r1', 'r2']} AND durable_writes";
+        let shown = keyspace.to_cql_create();
+        assert!(shown.contains(racks), "{shown}");
         let fields = vec![("a".into(), Type::Int), ("B".into(), Type::Text)];
         let ty = UserType { keyspace: "ks".into(), name: "t".into(), fields };
         assert_eq!(ty.to_cql_create(), "CREATE TYPE ks.t (\n    a int,\n    \"B\" text\n);");

@@ -100,7 +100,9 @@ proptest! {
         failing in any::<u16>(),
     ) {
         let Ok(mut plan) = plan_read(level, &factors, &candidates) else { return Ok(()) };
-        (0..joined).for_each(|_| drop(plan.replace(&candidates, None)));
+        for _ in 0..joined {
+            plan.replace(&candidates, None);
+        }
         let of = |indexes: &[usize]| -> Vec<Candidate> {
             indexes.iter().map(|index| candidates[*index]).collect()
         };
