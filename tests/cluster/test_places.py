@@ -135,6 +135,10 @@ def test_a_rack_for_each_replica_where_the_node_wants_it():
             text = session.execute(f"DESCRIBE KEYSPACE {name}").one().create_statement
             return re.findall("25[12]", text.partition("AND")[0])
         assert racks("ks") == ["251", "252"] and len(racks("one")) == 1 and not racks("none")
+        again = session.execute("DESCRIBE KEYSPACE ks").one().create_statement
+        session.execute("DROP KEYSPACE ks")
+        session.execute(again)
+        assert session.execute("DESCRIBE KEYSPACE ks").one().create_statement == again
         with pytest.raises((ConfigurationException, InvalidRequest), match="list the racks"):
             session.execute(f"ALTER KEYSPACE ks WITH replication = {{'{center}': 1}}")
 

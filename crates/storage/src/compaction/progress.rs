@@ -215,9 +215,10 @@ impl Compactions {
         let schema = table.schema();
         assert!(!inputs.is_empty(), "a merge of nothing");
         debug_assert!(
-            // Of what lies in several tablets each may write its part.
-            kind == CompactionKind::Reshard || !self.has_input(table.id, inputs),
-            "one-at-a-time: an SSTable of two jobs: {inputs:?}"
+            // Of what lies in several tablets each may write its part, or look at the whole.
+            inputs.iter().all(|one| table.is_shared(one) || !self.has_input(table.id, one)),
+            "one-at-a-time: an SSTable of two jobs, one of them {}: {inputs:?}",
+            kind.name()
         );
         let tokens = |one: &Rc<sstable::Table>| (one.first_key().token, one.last_key().token);
         let bytes = |one: &Rc<sstable::Table>, of: fn(&Rc<sstable::Table>) -> u64| {
@@ -265,11 +266,11 @@ impl Compactions {
         Listed { list: self, progress }
     }
 
-    /// Whether a job that runs has one of these SSTables.
-    fn has_input(&self, table: TableId, any: &[Rc<sstable::Table>]) -> bool {
+    /// Whether a job that runs has this SSTable.
+    fn has_input(&self, table: TableId, one: &sstable::Table) -> bool {
         let running = self.running.borrow();
         let mut of_table = running.iter().filter(|job| job.begun.table == table);
-        of_table.any(|job| any.iter().any(|one| job.inputs.contains(&one.descriptor())))
+        of_table.any(|job| job.inputs.contains(&one.descriptor()))
     }
 
     pub(crate) fn running(&self) -> Vec<RunningCompaction> {

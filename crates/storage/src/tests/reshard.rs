@@ -8,6 +8,7 @@
 
 use super::purge::{Clock, Model, Op, Rules, State, observe};
 use super::*;
+use crate::compaction::report::CompactionKind;
 use crate::config::Planted;
 use crate::shard::compact::merge_some;
 use crate::table::GATE_UNITS;
@@ -498,6 +499,33 @@ fn each_shard_writes_its_part_and_the_whole_goes() {
         }
     });
     assert_eq!(files(&mut node, "-Data.db").len(), 2);
+}
+
+#[test]
+fn what_several_tablets_have_is_validated_while_one_of_them_writes_its_part() {
+    let mut node = SimNode::new(9, 1);
+    node.run(async {
+        open_plain().await;
+        storage().replay(Log::Data).await.unwrap();
+        for partition in 0..30 {
+            storage().apply(write(&plain(), partition, 1, 1, &VALUE)).await.unwrap();
+        }
+        storage().flush(mine().id).await.unwrap();
+        storage().stop().await.unwrap();
+    });
+    node.crash();
+    node.run(async {
+        open_mapped(TabletMap::tablets(6, 1)).await;
+        let (storage, table) = (storage(), mine());
+        let whole: Vec<_> = table.sstables().iter().cloned().collect();
+        assert!(whole.len() == 1 && table.is_shared(&whole[0]), "{whole:?}");
+        let compactions = &storage.shard().compactions;
+        let tablet = Some(&*table.tablets[0]);
+        let part = compactions.begin(&table, CompactionKind::Reshard, &whole, tablet);
+        let done = storage.keep_up(table.id, Upkeep::Validate(Invalid::Kept)).await.unwrap();
+        assert_eq!((done.sstables, done.invalid), (6, Vec::new()));
+        drop(part);
+    });
 }
 
 #[test]
