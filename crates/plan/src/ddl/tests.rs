@@ -99,7 +99,8 @@ fn keyspaces_are_created() {
     let none = "{'class': 'NetworkTopologyStrategy', 'dc1': 0}";
     check(&[], &with(none), &network("0", off));
     let racks = with("{'class': 'NetworkTopologyStrategy', 'dc1': ['r1']}");
-    check(&[], &racks, &network("[''r1'']", off));
+    let listed = format!("'{package}.NetworkTopologyStrategy', 'dc1': ['r1']");
+    check(&[], &racks, &full(&listed, off));
     let tablets = "durable_writes = false AND tablets = {'enabled': true}";
     let asked = format!("CREATE KEYSPACE k WITH {tablets}");
     check(&[], &asked, &network("1", tablets));

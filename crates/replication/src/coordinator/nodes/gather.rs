@@ -363,8 +363,10 @@ impl<'a> Asking<'a> {
         let answered = match begun {
             None => match self.coordinator.ask_here(*question, self.asked) {
                 Ok(mut answered) => {
-                    if let Ok(Answer::Page(page)) = &mut answered {
-                        // It is held until the others have answered, its room is not.
+                    if let Ok(Answer::Page(page)) = &mut answered
+                        && 2 * page.bytes.len() <= page.bytes.capacity()
+                    {
+                        // It is held until the others have answered, the rest of its room is not.
                         page.bytes = page.bytes.as_slice().to_vec();
                     }
                     Poll::Ready(answered)

@@ -9,7 +9,7 @@
 //! Invariants
 //!  - *shown-is-there*: what a read shows that met differences is on as many replicas as its level
 //!    requires.
-//!  - *each-once*: a replica that has failed is not asked again: a read ends.
+//!  - *each-once*: a replica that did not take what it lacks is not asked again: a read ends.
 
 use super::gather::{Answers, Copies, Reading};
 use super::peers::{Answer, Asked, Question, Told, left};
