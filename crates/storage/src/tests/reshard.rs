@@ -517,7 +517,7 @@ fn what_several_tablets_have_is_validated_while_one_of_them_writes_its_part() {
     node.run(async {
         open_mapped(TabletMap::tablets(6, 1)).await;
         let (storage, table) = (storage(), mine());
-        let whole: Vec<_> = table.sstables().iter().cloned().collect();
+        let whole = table.sstables().to_vec();
         assert!(whole.len() == 1 && table.is_shared(&whole[0]), "{whole:?}");
         let compactions = &storage.shard().compactions;
         let tablet = Some(&*table.tablets[0]);
