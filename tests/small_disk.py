@@ -29,11 +29,22 @@ def small_disk(place, mebibytes):
             holder.kill()
 
 
+def put_on(node, inside, place):
+    """The node has its data there; its log is elsewhere."""
+    command = node.command
+
+    def on_small_disk():
+        words = command()
+        at = words.index("--workdir")
+        return [*inside, *words[:at + 1], f"{place}/data", *words[at + 2:]]
+
+    node.command = on_small_disk
+
+
 def node_on(inside, place, *options):
     """A node with its data there; its log is elsewhere."""
     node = Node("--commitlog-segment-size-in-mb", "4", "--commitlog-sync", "batch", *options)
-    command = node.command()
-    node.command = lambda: [*inside, command[0], *command[3:], "--workdir", f"{place}/data"]
+    put_on(node, inside, place)
     return node
 
 

@@ -5,23 +5,11 @@ import threading
 import pytest
 from cassandra import ConsistencyLevel
 from cassandra.query import SimpleStatement
-from small_disk import Unavailable, small_disk
+from small_disk import Unavailable, put_on, small_disk
 from trio import Nodes, agree, keyspace, registers, until
 
 FULL = "writes of clients are refused"
 ROOM = "writes are accepted"
-
-
-def put_on(node, inside, place):
-    """The node has its data there; its log is elsewhere."""
-    command = node.command
-
-    def on_small_disk():
-        words = command()
-        at = words.index("--workdir")
-        return [*inside, *words[:at + 1], f"{place}/data", *words[at + 2:]]
-
-    node.command = on_small_disk
 
 
 @pytest.fixture(name="nodes")
