@@ -16,7 +16,6 @@ use reader::semaphore::Permit;
 use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use stdx::Bytes;
 use storage::{Begun, SourceOptions, Storage};
 
@@ -29,7 +28,10 @@ impl Coordinator {
     ) -> Result<Page, ReadError> {
         match self.page_at_once(table, command) {
             ControlFlow::Break(read) => read,
-            ControlFlow::Continue(begun) => self.page_in_turn(table, command, begun).await,
+            // Boxed: what need not wait is not to pay for the room that waiting takes.
+            ControlFlow::Continue(begun) => {
+                Box::pin(self.page_in_turn(table, command, begun)).await
+            }
         }
     }
 
@@ -50,23 +52,22 @@ impl Coordinator {
         }
     }
 
-    /// What [`Coordinator::page_at_once`] has begun. Boxed: what need not wait is not to pay for
-    /// the room that waiting takes.
-    pub(crate) fn page_in_turn<'a>(
-        &'a self,
-        table: &'a TableEntry,
-        command: &'a ReadCommand,
+    /// Goes on with what [`Coordinator::page_at_once`] has begun.
+    pub(crate) async fn page_in_turn(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
         begun: Begun,
-    ) -> Pin<Box<dyn Future<Output = Result<Page, ReadError>> + 'a>> {
+    ) -> Result<Page, ReadError> {
         match &command.partitions {
             Partitions::Key(key) => {
                 let shard = table.tablets.shard_of(Token::of(key));
                 match shard == self.shard {
-                    true => Box::pin(self.storage.read_in_turn(command, begun)),
-                    false => Box::pin(self.read_on(shard, command)),
+                    true => self.storage.read_in_turn(command, begun).await,
+                    false => self.read_on(shard, command).await,
                 }
             }
-            Partitions::Range { .. } => Box::pin(self.read_range(table, command)),
+            Partitions::Range { .. } => self.read_range(table, command).await,
         }
     }
 

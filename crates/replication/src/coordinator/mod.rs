@@ -335,7 +335,7 @@ impl Coordinator {
         let waits = Box::pin(async move {
             match &options.wanted {
                 Some(wanted) if !wanted.take().await => Err(unwanted()),
-                _ => self.read_waiting(table, token, command, begun).await,
+                _ => self.read_waiting(table, command, begun).await,
             }
         });
         self.answer_read(table, (work, began), options, required, waits).await
@@ -424,20 +424,12 @@ impl Coordinator {
     async fn read_waiting(
         &self,
         table: &TableEntry,
-        token: Token,
         command: &ReadCommand,
         begun: Begun,
     ) -> Result<Page, reader::ReadError> {
-        match (table.kind, &command.partitions) {
-            (TableKind::Stored, Partitions::Key(_)) => {
-                let shard = table.tablets.shard_of(token);
-                match shard == self.shard {
-                    true => self.storage.read_in_turn(command, begun).await,
-                    false => self.read_on(shard, command).await,
-                }
-            }
-            (TableKind::Stored, Partitions::Range { .. }) => self.read_range(table, command).await,
-            (TableKind::Virtual, _) => self.read_virtual(&table.schema, command).await,
+        match table.kind {
+            TableKind::Stored => self.page_in_turn(table, command, begun).await,
+            TableKind::Virtual => self.read_virtual(&table.schema, command).await,
         }
     }
 

@@ -16,7 +16,6 @@ use cluster::TableEntry;
 use cluster::traffic::Failure;
 use mutation::page::{Page, Partitions, ReadCommand, RowShape};
 use runtime::time::{Instant, Mark, timeout};
-use std::ops::ControlFlow;
 use std::rc::Rc;
 
 impl Coordinator {
@@ -128,16 +127,8 @@ impl Coordinator {
         assert!(plan.asked[..] == [nearest], "nearest-first: {:?} are asked", plan.asked);
         if copies.replicas[nearest].is_here {
             reading.progress.required.set(plan.tally.required());
-            let read = match self.page_at_once(table, command) {
-                ControlFlow::Break(read) => read,
-                ControlFlow::Continue(begun) => {
-                    let read = self.page_in_turn(table, command, begun);
-                    let Ok(read) = timeout(left(reading.until), read).await else {
-                        return Err(reading.timed_out());
-                    };
-                    read
-                }
-            };
+            let here = timeout(left(reading.until), self.page_here(table, command));
+            let Ok(read) = here.await else { return Err(reading.timed_out()) };
             let error = match read {
                 Ok(page) => return Ok(page),
                 Err(error) => read_failed(error, reading.level, 1),

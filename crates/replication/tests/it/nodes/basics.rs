@@ -200,7 +200,7 @@ fn a_replica_that_does_not_take_what_it_lacks_holds_no_read_up() {
             false => nodes.disk(nearer).set_slowness(1_000_000),
         }
         nodes.run(0, async move {
-            // What finds room does so within a second.
+            // A node looks at its disk once a second, of simulated time.
             sleep(2 * SECOND).await;
             let repairs = |wanted: u64| {
                 let done = coordinator().background().repairs();
