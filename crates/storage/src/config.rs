@@ -93,6 +93,18 @@ pub(crate) enum Planted {
     ForgetsSharers,
     /// An SSTable of several tablets is removed when the first of them has let go of it.
     RemovesShared,
+    /// What is cleared stays in memtables.
+    ClearsNoMemtable,
+    /// What is cleared is not noted for a replay of the log.
+    ClearsNoLog,
+    /// What is cleared stays in the row cache.
+    ClearsNoCache,
+    /// SSTables are cleared whole that lie partly in a range.
+    ClearsBeyond,
+    /// SSTables of several tablets may come back after a clear.
+    ClearsNoSharers,
+    /// SSTables that are cleared are removed without a record that all of them go.
+    ClearsApart,
 }
 
 impl Config {

@@ -42,6 +42,8 @@ pub enum StorageError {
     Flush(Rc<reader::ReadError>),
     /// Another shard could not do its part, or cannot yet: its words.
     Shard(String),
+    /// SSTables could not be read, written or merged as they were to be.
+    Work(reader::ReadError),
     /// The storage is stopping.
     Stopped,
 }
@@ -111,6 +113,7 @@ impl fmt::Display for StorageError {
             }
             StorageError::Flush(error) => write!(f, "flush: {error:?}"),
             StorageError::Shard(what) => f.write_str(what),
+            StorageError::Work(error) => error.fmt(f),
             StorageError::Stopped => f.write_str("storage is stopping"),
         }
     }
@@ -119,6 +122,11 @@ impl std::error::Error for StorageError {}
 impl From<IoError> for StorageError {
     fn from(error: IoError) -> StorageError {
         StorageError::Io(error)
+    }
+}
+impl From<reader::ReadError> for StorageError {
+    fn from(error: reader::ReadError) -> StorageError {
+        StorageError::Work(error)
     }
 }
 

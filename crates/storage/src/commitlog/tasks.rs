@@ -199,7 +199,7 @@ impl Commitlog {
             let recycles = !state.removable.is_empty();
             if state.wanted && state.ready.is_none() && (recycles || self.may_make(&state)) {
                 let id = self.new_id(&mut state);
-                Step::Make { id, from: state.removable.pop() }
+                Step::Make { id, from: state.leave_last() }
             } else if state.wanted && state.ready.is_none() {
                 self.ask_for_flushes(&mut state);
                 return Ok(Kept::Nothing);
@@ -207,9 +207,9 @@ impl Commitlog {
                 return Ok(Kept::Nothing);
             } else if state.ready.is_none() && !state.stopping {
                 let id = self.new_id(&mut state);
-                Step::Make { id, from: state.removable.pop() }
+                Step::Make { id, from: state.leave_last() }
             } else {
-                Step::Remove(state.removable.remove(0))
+                Step::Remove(state.leave_first())
             }
         };
         let dir = &self.config.dir;
@@ -219,7 +219,7 @@ impl Commitlog {
                 assert!(!in_use, "released-after-durable: {id:?} holds entries");
                 files::remove(dir, id).await?;
                 fs::sync_dir(dir).await?;
-                self.state.borrow_mut().flushed.remove(&id);
+                self.state.borrow_mut().left(id);
             }
             Step::Make { id, from } => {
                 let made = self.make(id, from).await;
@@ -228,7 +228,7 @@ impl Commitlog {
                 state.making = None;
                 let file = made?;
                 if let Some(from) = from {
-                    state.flushed.remove(&from);
+                    state.left(from);
                 }
                 assert!(state.ready.is_none(), "one segment is ready at a time");
                 match state.stopping {

@@ -108,6 +108,8 @@ pub(crate) struct State {
     pub(crate) writing: Option<SegmentId>,
     /// Segments to be recycled or removed.
     pub(crate) removable: Vec<SegmentId>,
+    /// These are being removed or used again: a crash may bring them back.
+    pub(crate) leaving: Vec<SegmentId>,
     pub(crate) next_base: u64,
     /// The number of the chunk being filled; chunks count from 1.
     pub(crate) filling: u64,
@@ -173,6 +175,27 @@ impl Active {
 }
 
 impl State {
+    /// The segment of those that nobody needs that is used again.
+    pub(super) fn leave_last(&mut self) -> Option<SegmentId> {
+        let id = self.removable.pop()?;
+        self.leaving.push(id);
+        Some(id)
+    }
+
+    /// The one that is removed. There is one.
+    pub(super) fn leave_first(&mut self) -> SegmentId {
+        let id = self.removable.remove(0);
+        self.leaving.push(id);
+        id
+    }
+
+    /// It is gone, durably.
+    pub(super) fn left(&mut self, id: SegmentId) {
+        assert!(self.leaving.contains(&id), "made-or-gone: nobody let {id:?} go");
+        self.leaving.retain(|one| *one != id);
+        self.flushed.remove(&id);
+    }
+
     /// Whether something could not be written.
     pub(crate) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
@@ -240,6 +263,7 @@ impl Commitlog {
             jobs: VecDeque::new(),
             writing: None,
             removable: Vec::new(),
+            leaving: Vec::new(),
             next_base,
             filling: 1,
             filling_since: Instant::now(),
@@ -760,6 +784,17 @@ impl Commitlog {
             "made-or-gone: one twice in {ids:?}"
         );
         ids
+    }
+
+    /// The oldest segment of this run that a restart may find.
+    pub(crate) fn oldest_segment(&self) -> Option<SegmentId> {
+        let leaving = self.state.borrow().leaving.clone();
+        let oldest = self.own_segments().into_iter().chain(leaving).min();
+        debug_assert!(
+            oldest.is_none_or(|oldest| oldest <= self.position().segment),
+            "positions-grow: {oldest:?} lies ahead"
+        );
+        oldest
     }
 
     /// How far the segments that hold something are towards the limit, in thousandths.

@@ -104,7 +104,7 @@ impl Job {
     /// On whose behalf it asks for the disk.
     pub(crate) fn class(&self) -> IoClass {
         match self.why {
-            Why::Major | Why::Upgrade => IoClass::Maintenance,
+            Why::Major | Why::Upgrade | Why::Cleanup => IoClass::Maintenance,
             _ => IoClass::Compaction,
         }
     }
@@ -114,6 +114,7 @@ impl Job {
             Why::Major => CompactionKind::Major,
             Why::Upgrade => CompactionKind::Upgrade,
             Why::Reshard => CompactionKind::Reshard,
+            Why::Cleanup => CompactionKind::Cleanup,
             _ => CompactionKind::Minor,
         }
     }

@@ -83,6 +83,8 @@ pub enum CompactionKind {
     Upgrade,
     /// Of one that lies in several tablets each tablet writes its part.
     Reshard,
+    /// Ranges of tokens go: each is removed, or written again without them.
+    Cleanup,
 }
 
 impl CompactionKind {
@@ -95,6 +97,7 @@ impl CompactionKind {
             CompactionKind::Validation => "Validation",
             CompactionKind::Upgrade => "Upgrade",
             CompactionKind::Reshard => "Reshard",
+            CompactionKind::Cleanup => "Cleanup",
         }
     }
 }

@@ -166,6 +166,14 @@ impl Memtable {
     pub(crate) fn contains(&self, key: &DecoratedKey) -> bool {
         self.partitions.borrow().get(key).is_some()
     }
+    /// Whether anything was written to a partition with a token in a range.
+    pub(crate) fn meets(&self, (after, last): (Token, Token)) -> bool {
+        debug_assert!(after <= last, "ring-order: a range after {after:?} to {last:?}");
+        let first = if after == Token::MIN { after } else { Token(after.0.saturating_add(1)) };
+        let partitions = self.partitions.borrow();
+        let found = partitions.from(first).next();
+        found.is_some_and(|number| partitions.at(number).0.token <= last)
+    }
     /// Whether a partition has rows so large that they are put together in steps: they are read
     /// through a source.
     pub(crate) fn has_huge_rows(&self, key: &DecoratedKey) -> bool {

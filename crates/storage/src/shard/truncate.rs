@@ -15,9 +15,10 @@ use crate::commitlog::{ReplayPosition, files};
 use crate::error::StorageError;
 use crate::table::dir::prepare_dir;
 use crate::table::truncation::{self, Truncation};
-use crate::table::{Table, quiet};
-use model::TableId;
+use crate::table::{GATE_UNITS, Table, quiet};
+use model::{TableId, Token};
 use runtime::io::fs;
+use runtime::time::wall_micros;
 use sstable::store::{self, Component};
 use std::rc::Rc;
 
@@ -87,6 +88,55 @@ impl Shard {
             table.remove_sstable(one.descriptor()).await;
         }
         Ok(Some(before))
+    }
+
+    /// Makes it durable that what the log has of these ranges before that place is gone: it is all
+    /// in SSTables (`shard::compact::clear`). In the gate, and one after the other.
+    pub(crate) async fn record_cleared(
+        &self,
+        table: &Table,
+        ranges: Vec<(Token, Token)>,
+        before: ReplayPosition,
+    ) -> Result<(), StorageError> {
+        debug_assert!(table.gate.available() < GATE_UNITS, "cut-off: nobody is in the gate");
+        debug_assert!(table.clearing.available() == 0, "one-writer: two at a time");
+        let record = Truncation {
+            at_micros: wall_micros(),
+            before,
+            old_base_max: self.replay_state(table.log).old_base_max.get(),
+            tablets: ranges,
+            share: table.tablets.first().and_then(|tablet| tablet.share),
+            sstables: Vec::new(),
+        };
+        let needed = self.needed_beside_cleared(table, &record);
+        prepare_dir(&self.config.data_dir, table).await?;
+        files::mark(&self.log_dir(table.log), before.segment).await?;
+        truncation::store(&table.dir, &record, &needed).await?;
+        let shard = before.segment.shard();
+        let mut all = table.truncations.borrow_mut();
+        all.retain(|one| one.before.segment.shard() != shard);
+        all.extend(needed);
+        all.push(record);
+        Ok(())
+    }
+
+    /// What the file has to go on saying beside that ranges are cleared: what the log may bring
+    /// back, and what could not be removed.
+    fn needed_beside_cleared(&self, table: &Table, new: &Truncation) -> Vec<Truncation> {
+        let oldest = self.log_of(table.log).oldest_segment();
+        let old_gone = self.replay_state(table.log).old_gone.get();
+        let mut staying = table.unremoved.borrow().clone();
+        staying.extend(table.let_go.borrow().iter());
+        let stays =
+            |name: &String| staying.iter().any(|one| one.file_name(Component::Data) == *name);
+        let is_needed = |one: &&Truncation| {
+            let logged = !old_gone || oldest.is_some_and(|oldest| oldest <= one.before.segment);
+            let is_older = one.before <= new.before && one.old_base_max <= new.old_base_max;
+            one.sstables.iter().any(stays) || (logged && !(is_older && one.is_within(new)))
+        };
+        let all = table.truncations.borrow();
+        let own = all.iter().filter(|one| one.before.segment.shard() == new.before.segment.shard());
+        own.filter(is_needed).cloned().collect()
     }
 
     /// What the file of a truncation says already, and has to go on saying: segments of earlier

@@ -6,9 +6,9 @@ use crate::compaction::report::{
     CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction,
 };
 use crate::error::StorageError;
-use crate::shard::compact::{self, Invalid, Upkeep, UpkeepDone};
-use crate::table::Table;
-use model::{TableId, Uuid};
+use crate::shard::compact::{self, Cleared, Invalid, Upkeep, UpkeepDone};
+use crate::table::{Table, TokenRanges};
+use model::{TableId, Token, Uuid};
 use reader::ReadError;
 use runtime::Erased;
 use runtime::group;
@@ -150,6 +150,35 @@ impl Storage {
             };
             let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
             written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
+        })
+    }
+
+    /// Removes all of a table that lies in ranges of tokens from this shard: of ranges that the
+    /// node does not own any more (`nodetool cleanup`), or before it receives them and may have had
+    /// them in an earlier time. Each is after its first token, up to and including its second;
+    /// after `Token::MIN` begins the ring. They ascend and share no token.
+    ///
+    /// Once this returns nothing that was written to them before it began is there, nor after any
+    /// crash; the rest is as it was. A caller runs it on all shards, at the same time or one after
+    /// the other, and sees to it that nobody writes to the ranges meanwhile: what is written may be
+    /// there afterwards or not, each mutation as a whole, and may be back after a crash. Where it
+    /// fails, or the node stops before it returns, the ranges have what they had, or a part of it:
+    /// they are not to be read or received before it was called again. A caller who leaves leaves
+    /// nothing halfway. Where there is nothing it costs nothing.
+    ///
+    /// It is listed as `Cleanup`, and `stop_compactions` of that kind ends it with
+    /// [`ReadError::Stopped`].
+    pub fn clear(
+        &self,
+        id: TableId,
+        ranges: Vec<(Token, Token)>,
+    ) -> Erased<'_, Result<Cleared, StorageError>> {
+        Erased::new(move || async move {
+            let table = self.shard().table(id).ok_or(StorageError::UnknownTable(id))?;
+            let (shard, ranges) = (self.shard().clone(), TokenRanges::new(ranges));
+            let task = async move { compact::clear(&shard, &table, ranges).await };
+            let done = self.scope().spawn_in(group::MAINTENANCE, task).await;
+            done.unwrap_or(Err(StorageError::Stopped))
         })
     }
 

@@ -1,9 +1,9 @@
 //! One table on one shard: its tablets, each with memtables and SSTables.
 //!
-//! From the ground up: `ring_share` (what of an SSTable a shard has), `truncation` (the record of
-//! one), `backlog` (what was found of it), this, `dir` (the table's directory), `cache_update` (a
-//! memtable into the row cache), `sstable_set` (SSTables join and leave), `gate` (who may touch the
-//! files), `flush_queue` (sealed memtables).
+//! From the ground up: `token_ranges` (what is to go), `ring_share` (what of an SSTable a shard
+//! has), `truncation` (the record of one), `backlog` (what was found of it), this, `dir` (the
+//! table's directory), `cache_update` (a memtable into the row cache), `sstable_set` (SSTables join
+//! and leave), `gate` (who may touch the files), `flush_queue` (sealed memtables).
 //!
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
@@ -26,10 +26,12 @@ pub(crate) mod flush_queue;
 mod gate;
 mod ring_share;
 mod sstable_set;
+mod token_ranges;
 pub(crate) mod truncation;
 
 pub(crate) use gate::{GATE_UNITS, pass_gate, quiet};
-pub(crate) use ring_share::Held;
+pub(crate) use ring_share::{Held, part_outside};
+pub(crate) use token_ranges::TokenRanges;
 
 use crate::cache::{RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
@@ -91,6 +93,8 @@ pub(crate) struct Table {
     pub(crate) loading: Semaphore,
     /// Held by a compaction that removes its inputs, and by who wants to see none go.
     pub(crate) removals: Semaphore,
+    /// Held by who removes ranges of tokens: one at a time.
+    pub(crate) clearing: Semaphore,
     /// Somebody waits for the whole gate: compactions end early.
     pub(crate) quiet_wanted: Cell<bool>,
     /// Whether it is compacted without being asked for.
@@ -212,6 +216,7 @@ impl Table {
             gate: Semaphore::new(GATE_UNITS, usize::MAX),
             loading: Semaphore::new(1, usize::MAX),
             removals: Semaphore::new(1, usize::MAX),
+            clearing: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
             tombstone_gc: Cell::new(true),

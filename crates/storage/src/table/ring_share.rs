@@ -2,15 +2,18 @@
 //! the ring, so an SSTable's first and last token do not tell whose it is: the writer says so in
 //! Scylla.db. One without that word, of another number of shards, of an earlier layout or from
 //! elsewhere, may have partitions of every shard: it is read without those of others, until each
-//! shard has written its own part (`shard::compact::reshard`).
+//! shard has written its own part (`shard::compact::reshard`). The same way one is read without
+//! ranges of tokens that are to go (`shard::compact::clear`).
 //!
 //! Invariants
 //!  - *own-alone*: a tablet never yields a partition that another shard has. What another shard
 //!    deleted and forgot must not come back by an SSTable that both have.
 
-use model::RingShare;
+use super::token_ranges::TokenRanges;
+use model::{RingShare, Token};
 use mutation::{ClusteringRange, Fragment, RingBound};
 use reader::{Budget, LocalFuture, ReadError, Source};
+use std::rc::Rc;
 
 /// How much of an SSTable a part of a ring has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,24 +46,48 @@ impl Held {
     ) -> Box<dyn Source> {
         match share {
             Some(share) if Held::of(table, share) != Held::All => {
-                Box::new(OwnSource { source: all, share, skips: false, inside: false })
+                Box::new(PartSource::new(all, Kept::Share(share)))
             }
             _ => all,
         }
     }
 }
 
-/// The partitions of a share.
-struct OwnSource {
+/// What a source yields outside of these ranges.
+pub(crate) fn part_outside(ranges: Rc<TokenRanges>, all: Box<dyn Source>) -> Box<dyn Source> {
+    Box::new(PartSource::new(all, Kept::Outside(ranges)))
+}
+
+/// Which partitions are seen, by their tokens.
+enum Kept {
+    Share(RingShare),
+    Outside(Rc<TokenRanges>),
+}
+
+impl Kept {
+    fn holds(&self, token: Token) -> bool {
+        match self {
+            Kept::Share(share) => share.holds(token),
+            Kept::Outside(ranges) => !ranges.holds(token),
+        }
+    }
+}
+
+/// The partitions that are to be seen of a source.
+struct PartSource {
     source: Box<dyn Source>,
-    share: RingShare,
-    /// Whether the partition at hand is another shard's.
+    kept: Kept,
+    /// Whether the partition at hand is not to be seen.
     skips: bool,
     /// Whether the consumer is inside a partition.
     inside: bool,
 }
 
-impl OwnSource {
+impl PartSource {
+    fn new(source: Box<dyn Source>, kept: Kept) -> PartSource {
+        PartSource { source, kept, skips: false, inside: false }
+    }
+
     /// Takes what is not to be seen out of a batch that begins at `from`; whether the batch is all
     /// that comes now.
     fn keep_own(&mut self, from: usize, out: &mut Vec<Fragment>) -> bool {
@@ -71,7 +98,7 @@ impl OwnSource {
         for at in from..out.len() {
             if let Fragment::PartitionStart { key, .. } = &out[at] {
                 debug_assert!(self.skips || !self.inside, "a partition within another: {key:?}");
-                self.skips = !self.share.holds(key.token);
+                self.skips = !self.kept.holds(key.token);
             }
             if !self.skips {
                 self.inside = !matches!(out[at], Fragment::PartitionEnd);
@@ -84,7 +111,7 @@ impl OwnSource {
         out.truncate(kept);
         debug_assert!(
             out[from..].iter().all(|fragment| match fragment {
-                Fragment::PartitionStart { key, .. } => self.share.holds(key.token),
+                Fragment::PartitionStart { key, .. } => self.kept.holds(key.token),
                 _ => true,
             }),
             "own-alone"
@@ -97,7 +124,7 @@ impl OwnSource {
     }
 }
 
-impl Source for OwnSource {
+impl Source for PartSource {
     fn try_fill(
         &mut self,
         budget: Budget,

@@ -2,6 +2,9 @@
 //! that had another part of the ring in an earlier run may have left a record there that is still
 //! needed: then the file has both, one after the other.
 //!
+//! Ranges that are cleared (`shard::compact::clear`) have a record each, too, in the same file: of
+//! those ranges and of no SSTable.
+//!
 //! ```text
 //! nereid-truncation 1
 //! at <microseconds>
@@ -35,7 +38,8 @@ pub(crate) struct Truncation {
     pub(crate) at_micros: i64,
     pub(crate) before: ReplayPosition,
     pub(crate) old_base_max: u64,
-    /// The tablets of the writing shard: after the first token, up to the second.
+    /// The tablets of the writing shard, or the ranges of them that were cleared: after the first
+    /// token, up to the second.
     pub(crate) tablets: Vec<(Token, Token)>,
     /// What of the tokens in these the writing shard had, unless all.
     pub(crate) share: Option<RingShare>,

@@ -6,6 +6,8 @@ mod backups;
 mod bulk;
 mod cache_and_memtable;
 mod cached;
+mod clear;
+mod clear_work;
 mod compaction;
 mod cost;
 mod crash;

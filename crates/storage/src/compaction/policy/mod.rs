@@ -93,6 +93,8 @@ pub(crate) enum Why {
     Upgrade,
     /// It lies in several tablets: each writes its own part of it.
     Reshard,
+    /// It has partitions that are to go: it is written again without them.
+    Cleanup,
 }
 
 impl Job {

@@ -8,7 +8,7 @@ use crate::compaction::policy::Why;
 use crate::compaction::progress::Progress;
 use crate::compaction::{Job, Obsolete, random_uuid};
 use crate::config::Planted;
-use crate::table::pass_gate;
+use crate::table::{Table, pass_gate};
 use model::{DecoratedKey, Token};
 use mutation::{CompactionFilter, Direction, Fragment, Outside, RingBound};
 use reader::{Budget, MergeCounts, ReadError, Slice, Source};
@@ -212,8 +212,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Makes it durable that the inputs are gone. Where that fails it is undone; where that fails
-    /// as well nobody knows what the next start will find (*in-doubt*).
+    /// Makes it durable that the inputs are gone.
     async fn make_durable(&self) -> Result<Obsolete, ReadError> {
         assert!(
             self.inputs.len() == self.job.inputs.len(),
@@ -221,18 +220,7 @@ impl Merge<'_> {
             self.inputs.len(),
             self.job.inputs.len()
         );
-        let name = |one: &Rc<sstable::Table>| one.descriptor().file_name(Component::Data);
-        let names = self.inputs.iter().map(name).collect();
-        let (table, id) = (&self.job.table, random_uuid());
-        let error = match Obsolete::store(&table.dir, id, names).await {
-            Ok(record) => return Ok(record),
-            Err(error) => error,
-        };
-        if let Err(worse) = Obsolete::retract(&table.dir, id).await {
-            tracing::error!("{}: {IN_DOUBT}: {worse}", table.dir.display());
-            table.in_doubt.set(true);
-        }
-        Err(ReadError::Io(error))
+        make_gone(&self.job.table, &self.inputs).await
     }
 
     /// It has failed. What is in doubt keeps its outputs: they have all that the inputs have.
@@ -290,6 +278,26 @@ impl Merge<'_> {
             self.job.table.remove_sstable(one.descriptor()).await;
         }
     }
+}
+
+/// Makes it durable that these are gone, all at once. Where that fails it is undone; where that
+/// fails as well nobody knows what the next start will find (*in-doubt*).
+pub(super) async fn make_gone(
+    table: &Table,
+    gone: &[Rc<sstable::Table>],
+) -> Result<Obsolete, ReadError> {
+    debug_assert!(!table.in_doubt.get(), "in-doubt: another end of a merge");
+    let names = gone.iter().map(|one| one.descriptor().file_name(Component::Data)).collect();
+    let id = random_uuid();
+    let error = match Obsolete::store(&table.dir, id, names).await {
+        Ok(record) => return Ok(record),
+        Err(error) => error,
+    };
+    if let Err(worse) = Obsolete::retract(&table.dir, id).await {
+        tracing::error!("{}: {IN_DOUBT}: {worse}", table.dir.display());
+        table.in_doubt.set(true);
+    }
+    Err(ReadError::Io(error))
 }
 
 fn source_of(job: &Job, counts: &Rc<MergeCounts>) -> Box<dyn Source> {

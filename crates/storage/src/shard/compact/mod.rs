@@ -2,7 +2,8 @@
 //!
 //! From the ground up: [`purge`] (what may be forgotten), [`claim`] (room on the disk), [`control`]
 //! (shares), [`outputs`], [`merge`] (doing it), [`reshard`] (SSTables of several tablets),
-//! [`upkeep`] (what is done to SSTables one by one), this (which one is next).
+//! [`upkeep`] (what is done to SSTables one by one), [`clear`] (ranges that go), this (which one is
+//! next).
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -36,6 +37,7 @@
 //!    that is hardly written to would bring back what is as old: the log is asked to let it go.
 
 mod claim;
+mod clear;
 mod control;
 mod merge;
 mod outputs;
@@ -43,6 +45,8 @@ mod purge;
 mod reshard;
 mod upkeep;
 
+pub use clear::Cleared;
+pub(crate) use clear::clear;
 pub(crate) use reshard::write_parts;
 pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
 pub(crate) use upkeep::{not_opened, upkeep};

@@ -204,9 +204,17 @@ impl Shard {
     }
 
     pub(crate) async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
-        let _awaited = Awaited::one(self);
         let tablets = tables.iter().flat_map(|table| &table.tablets);
-        let waiting: Vec<_> = tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect();
+        self.await_memtables(tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect())
+            .await
+    }
+
+    /// Waits until these sealed memtables are durable.
+    pub(crate) async fn await_memtables(
+        &self,
+        waiting: Vec<Rc<Memtable>>,
+    ) -> Result<(), StorageError> {
+        let _awaited = Awaited::one(self);
         assert!(0 < self.flushes_awaited.get(), "after-flushes: this one is not counted");
         assert!(waiting.iter().all(|one| one.is_sealed()), "sealed-alone: one is written to");
         waiting.iter().for_each(|memtable| memtable.retry());
