@@ -15,15 +15,16 @@
 use crate::facts;
 use crate::features;
 use crate::grants::consequences;
-use crate::placement::Here;
-use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage};
+use crate::placement::{Here, TabletStep};
+use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage, TabletsAfter};
 use crate::schema_tables::CHANGE_MICROS;
 use crate::topology::{self, Topology, TopologyChange};
 use crate::uuids::time_uuid;
 use crate::{access_tables, schema_tables};
 use auth::State;
-use model::Uuid;
+use model::{TableId, Uuid};
 use mutation::FrozenMutation;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,6 +68,8 @@ pub struct Command {
     /// The changes of the schema and its version after them.
     schema: Option<(Complete, Uuid)>,
     access: Vec<auth::Change>,
+    /// Where the tablets of some tables are after it.
+    tablets: Vec<TabletsAfter>,
     /// The changes of the topology, and the one after them.
     topology: Option<(Vec<TopologyChange>, Arc<Topology>)>,
     /// What is noted beside it, by name.
@@ -109,9 +112,32 @@ impl Command {
             decided_on: None,
             schema: None,
             access: Vec::new(),
+            tablets: Vec::new(),
             topology: None,
             facts: Vec::new(),
         }
+    }
+
+    /// Steps of tablets on their way to other nodes, later than `micros`; `before` is the schema
+    /// that they were decided on. Says why they cannot be made.
+    pub fn of_tablets<L: Local>(
+        before: &Schema<L>,
+        steps: &BTreeMap<TableId, Vec<(usize, TabletStep)>>,
+        micros: i64,
+    ) -> Result<Command, String> {
+        let mut command = Command::empty(micros);
+        let session = u64::try_from(command.last_timestamp()).expect("later-than-all: before 1970");
+        for (table, steps) in steps {
+            let entry = before.table_by_id(*table).ok_or(format!("there is no table {table}"))?;
+            for (tablet, step) in steps {
+                entry.replicas.check(*tablet, step)?;
+            }
+            let changed: BTreeSet<usize> = steps.iter().map(|(tablet, _)| *tablet).collect();
+            assert!(changed.len() == steps.len(), "stage-by-stage: a tablet makes two steps");
+            let replicas = entry.replicas.after(steps, session);
+            command.tablets.push(TabletsAfter { table: *table, replicas, changed });
+        }
+        Ok(command)
     }
 
     /// What led from a snapshot of the schema to another one, whose rows are there already, until
@@ -123,7 +149,8 @@ impl Command {
         assert!(differs || complete.changes.is_empty(), "versions-differ: two of one version");
         let (decided_on, schema) = (Some(before.version), Some((complete, after.version)));
         let schema = schema.filter(|_| differs);
-        Command { decided_on, schema, ..Command::empty(begins_at) }
+        let tablets = after.tablets_since(before);
+        Command { decided_on, schema, tablets, ..Command::empty(begins_at) }
     }
 
     /// The same, and a fact.
@@ -147,6 +174,11 @@ impl Command {
     /// Its changes of roles, grants and service levels.
     pub fn access_changes(&self) -> &[auth::Change] {
         &self.access
+    }
+
+    /// The tables whose tablets are elsewhere after it.
+    pub fn tablets(&self) -> &[TabletsAfter] {
+        &self.tablets
     }
 
     /// Its changes of the nodes.
@@ -179,7 +211,9 @@ impl Command {
             rows.append(&mut of_schema);
             rows.extend(facts::version(before, *version, last));
         }
-        let notes_access = !self.access.is_empty() || self.schema.is_none();
+        rows.append(&mut schema_tables::tablet_rows(before, &self.tablets, last));
+        let is_of_schema = self.schema.is_some() || !self.tablets.is_empty();
+        let notes_access = !self.access.is_empty() || !is_of_schema;
         if notes_access {
             rows.append(&mut access_tables::mutations(before, &self.access, last));
             rows.push(facts::fact(before, facts::ACCESS_CHANGED_AT, &last.to_string(), last));
@@ -211,6 +245,7 @@ impl<L: Local> Catalog<L> {
         moment: Moment,
     ) -> Result<Command, String> {
         let Moment { micros, random, host_id, shards, scale } = moment;
+        changes.iter().try_for_each(|change| self.check_moves(change))?;
         let here = Here { host_id, shards };
         let complete = self.schema.complete(changes, micros, &self.topology, here, scale)?;
         let of = |change| consequences(&self.access, &self.schema, change, creator);
@@ -225,6 +260,22 @@ impl<L: Local> Catalog<L> {
         Ok(command)
     }
 
+    /// Where data is to be does not change while data are on their way.
+    fn check_moves(&self, change: &SchemaChange) -> Result<(), String> {
+        let SchemaChange::AlterKeyspace(next) = change else { return Ok(()) };
+        let known = self.schema.keyspace(&next.name).map(|entry| &entry.keyspace);
+        let is_same = known.is_none_or(|known| known.replication == next.replication);
+        match self.topology.stage() {
+            Some(stage) if !is_same => Err(format!(
+                "the replication of keyspace {} cannot change while nodes join or leave ({}): try \
+                 again when they have arrived",
+                next.name,
+                stage.name()
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The next snapshot.
     pub fn apply(self, command: &Command) -> Catalog<L> {
         command.check_decided_on(&self.schema);
@@ -233,6 +284,10 @@ impl<L: Local> Catalog<L> {
         let schema = match &command.schema {
             Some((complete, version)) => Rc::new(schema.apply(complete, *version)),
             None => schema,
+        };
+        let schema = match command.tablets.is_empty() {
+            true => schema,
+            false => Rc::new((*schema).clone().with_tablets(&command.tablets)),
         };
         command.access.iter().cloned().for_each(|change| access.apply(change));
         let is_newer = generation < access.generation();

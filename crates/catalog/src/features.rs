@@ -26,9 +26,19 @@ pub const PER_PARTITION_RATE_LIMIT: &str = "PER_PARTITION_RATE_LIMIT";
 /// A write goes to another data centre once, and a replica there passes it on.
 pub const RELAYED_WRITES: &str = "RELAYED_WRITES";
 
+/// Nodes join and leave where there are data (docs/cluster.md, "Nodes that come and go").
+pub const MOVES: &str = "MOVES";
+
 /// All that this version can do, in the order of their names.
-pub const ALL: &[&str] =
-    &[GROUP0_GENERATIONS, HINTED_HANDOFF, LWT, PER_PARTITION_RATE_LIMIT, RELAYED_WRITES, TABLETS];
+pub const ALL: &[&str] = &[
+    GROUP0_GENERATIONS,
+    HINTED_HANDOFF,
+    LWT,
+    MOVES,
+    PER_PARTITION_RATE_LIMIT,
+    RELAYED_WRITES,
+    TABLETS,
+];
 
 /// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
 pub fn without(withheld: &BTreeSet<String>) -> BTreeSet<String> {
@@ -50,7 +60,7 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,PER_PARTITION_RATE_LIMIT,\
+        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,PER_PARTITION_RATE_LIMIT,\
                      RELAYED_WRITES,TABLETS";
         assert_eq!(joined(&some), names);
     }

@@ -4,7 +4,14 @@
 //! A node is known to the others by its host id. Where it is, and how many shards it has, may
 //! change between two starts; its data centre, rack and tokens are for life.
 //!
+//! A node that comes where there are data, or leaves, *moves*: who owns the ring is said twice, on
+//! the old side (without those that join) and on the new one (without those that leave), and a
+//! [`Stage`] says which of them is read. All that join or leave when the first stage begins move
+//! together; who comes later waits for the end. What each stage is for stands in docs/cluster.md.
+//!
 //! Invariants
+//!  - *stage-by-stage*: a stage follows the one before it; who moves does so from the first stage
+//!    to the end, or back to where it was before anything is read on the new side.
 //!  - *one-place*: no token is of two nodes that own tokens.
 //!  - *gone-for-good*: a node that has left does not come back under its host id.
 //!  - *lost-for-good*: a node that was declared lost is not heard any more, and has its place, its
@@ -32,15 +39,28 @@ pub const KEY: &[u8] = b"topology";
 /// What a node is to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
+    /// Gets what it will own; until then it is asked for nothing, and serves no clients.
+    Joining,
     /// Owns tokens and tablets.
     Normal,
+    /// Gives away what it owns; until then it serves as before, if it lives.
+    Leaving,
     /// Will not come back: its connections are refused.
     Left,
 }
 
 impl MemberState {
-    const ALL: [(MemberState, &'static str); 2] =
-        [(MemberState::Normal, "normal"), (MemberState::Left, "left")];
+    const ALL: [(MemberState, &'static str); 4] = [
+        (MemberState::Joining, "bootstrapping"),
+        (MemberState::Normal, "normal"),
+        (MemberState::Leaving, "decommissioning"),
+        (MemberState::Left, "left"),
+    ];
+
+    /// Whether it joins or leaves.
+    pub fn moves(self) -> bool {
+        matches!(self, MemberState::Joining | MemberState::Leaving)
+    }
 
     /// As `system.topology` calls it.
     pub fn name(self) -> &'static str {
@@ -51,6 +71,68 @@ impl MemberState {
 
     fn from_name(name: &str) -> Option<MemberState> {
         MemberState::ALL.iter().find(|(_, known)| *known == name).map(|(state, _)| *state)
+    }
+}
+
+/// How far those that move have come. Without any, the old side is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Who will get data removes what it has of it from an earlier time. The old side is read and
+    /// written.
+    Prepare,
+    /// Both sides are written, the old one is read, and data are copied.
+    ReadOld,
+    /// Both sides are written, the new one is read.
+    ReadNew,
+}
+
+impl Stage {
+    const ALL: [(Stage, &'static str); 3] = [
+        (Stage::Prepare, "prepare"),
+        (Stage::ReadOld, "write_both_read_old"),
+        (Stage::ReadNew, "write_both_read_new"),
+    ];
+
+    /// As `system.topology` calls it.
+    pub fn name(self) -> &'static str {
+        let (stage, name) = Stage::ALL[self as usize];
+        assert!(stage == self, "round-trip: {self:?} has another name");
+        name
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Stage> {
+        Stage::ALL.iter().find(|(_, known)| *known == name).map(|(stage, _)| *stage)
+    }
+
+    /// The stage that follows one, or none.
+    pub(crate) fn after(before: Option<Stage>) -> Option<Stage> {
+        match before {
+            None => Some(Stage::Prepare),
+            Some(Stage::Prepare) => Some(Stage::ReadOld),
+            Some(Stage::ReadOld) => Some(Stage::ReadNew),
+            Some(Stage::ReadNew) => None,
+        }
+    }
+}
+
+/// Who owns the ring while nodes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Before: without those that join.
+    Old,
+    /// After: without those that leave.
+    New,
+}
+
+impl Side {
+    /// Whether a node that is so owns its tokens on this side.
+    pub fn owns(self, state: MemberState) -> bool {
+        match state {
+            MemberState::Joining => self == Side::New,
+            MemberState::Normal => true,
+            MemberState::Leaving => self == Side::Old,
+            MemberState::Left => false,
+        }
     }
 }
 
@@ -86,6 +168,15 @@ pub enum TopologyChange {
     Lost(Uuid),
     /// The cluster has a feature from now on.
     Enable(String),
+    /// A node begins to leave.
+    Leave(Uuid),
+    /// Those that move come to a stage.
+    Advance(Stage),
+    /// Those that move have arrived: who joined is a normal one, who left has left.
+    Arrive,
+    /// A node does not move after all: one that joins has left, one that leaves stays. Others begin
+    /// anew.
+    TurnBack(Uuid),
 }
 
 /// The nodes of the cluster. Plain data: shards share it.
@@ -95,6 +186,9 @@ pub struct Topology {
     members: BTreeMap<Uuid, Arc<Member>>,
     lost: BTreeSet<Uuid>,
     enabled: BTreeSet<String>,
+    stage: Option<Stage>,
+    /// The version at which the stage began; 0: there is none.
+    session: u64,
 }
 
 impl Topology {
@@ -113,9 +207,39 @@ impl Topology {
         self.members.values()
     }
 
-    /// The nodes that are there, by host id.
+    /// The nodes that are there, those that join or leave among them, by host id.
     pub fn present(&self) -> impl Iterator<Item = &Arc<Member>> {
-        self.members().filter(|member| member.state == MemberState::Normal)
+        self.members().filter(|member| member.state != MemberState::Left)
+    }
+
+    /// Those that join or leave.
+    pub fn movers(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members().filter(|member| member.state.moves())
+    }
+
+    /// How far those that move have come.
+    pub fn stage(&self) -> Option<Stage> {
+        self.stage
+    }
+
+    /// Tells a stage from all others, also from the same one at another time: what is done for it
+    /// has no effect any more when it is over. 0: nobody is on the move.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// The side that is read.
+    pub fn read_side(&self) -> Side {
+        if self.stage == Some(Stage::ReadNew) { Side::New } else { Side::Old }
+    }
+
+    /// The side that is written beside the one that is read, if there is one.
+    pub fn other_side(&self) -> Option<Side> {
+        match self.stage {
+            None | Some(Stage::Prepare) => None,
+            Some(Stage::ReadOld) => Some(Side::New),
+            Some(Stage::ReadNew) => Some(Side::Old),
+        }
     }
 
     /// Whether a node was declared lost: it has its place still, and is not to be heard.
@@ -156,14 +280,15 @@ impl Topology {
     pub fn check(&self, change: &TopologyChange) -> Result<(), String> {
         let member = match change {
             TopologyChange::Left(host_id) => {
-                return match self.member(*host_id) {
-                    Some(member) if member.state == MemberState::Normal => Ok(()),
-                    Some(_) => Err(format!("node {host_id} has left already")),
-                    None => Err(format!("node {host_id} is not known")),
-                };
+                self.check_still()?;
+                return self.check_present(*host_id).map(drop);
             }
             TopologyChange::Lost(host_id) => return self.check_lost(*host_id),
             TopologyChange::Enable(feature) => return self.check_feature(feature),
+            TopologyChange::Leave(host_id) => return self.check_leave(*host_id),
+            TopologyChange::Advance(_) | TopologyChange::Arrive | TopologyChange::TurnBack(_) => {
+                return self.check_move(change);
+            }
             TopologyChange::Set(member) => member,
         };
         let host_id = member.host_id;
@@ -187,8 +312,20 @@ impl Topology {
             if before.tokens != member.tokens {
                 return Err(format!("node {host_id} cannot change its tokens"));
             }
+            if before.state != member.state {
+                return Err(format!("node {host_id} is {}", before.state.name()));
+            }
+        } else if !member.tokens.is_empty() {
+            self.check_still()?;
         }
         for other in self.present().filter(|other| other.host_id != host_id) {
+            // Who takes the place of another one has its tokens, and perhaps its address.
+            let is_replaced = member.state == MemberState::Joining
+                && other.state == MemberState::Leaving
+                && self.is_lost(other.host_id);
+            if is_replaced {
+                continue;
+            }
             if other.address == member.address {
                 let (address, other) = (member.address, other.host_id);
                 return Err(format!("node {host_id} is at {address}, where node {other} is"));
@@ -203,12 +340,69 @@ impl Topology {
         Ok(())
     }
 
-    fn check_lost(&self, host_id: Uuid) -> Result<(), String> {
+    /// A node that is there.
+    fn check_present(&self, host_id: Uuid) -> Result<&Member, String> {
         match self.member(host_id) {
-            _ if self.is_lost(host_id) => Err(format!("node {host_id} was declared lost already")),
-            Some(member) if member.state == MemberState::Normal => Ok(()),
+            Some(member) if member.state != MemberState::Left => Ok(member),
             Some(_) => Err(format!("node {host_id} has left already")),
             None => Err(format!("node {host_id} is not known")),
+        }
+    }
+
+    fn check_lost(&self, host_id: Uuid) -> Result<(), String> {
+        match self.is_lost(host_id) {
+            true => Err(format!("node {host_id} was declared lost already")),
+            false => self.check_present(host_id).map(drop),
+        }
+    }
+
+    /// Nobody is on the move.
+    fn check_still(&self) -> Result<(), String> {
+        match self.stage {
+            None => Ok(()),
+            Some(_) => {
+                let movers: Vec<String> = self.movers().map(|it| it.host_id.to_string()).collect();
+                Err(format!("wait until others have joined or left: {}", movers.join(", ")))
+            }
+        }
+    }
+
+    fn check_leave(&self, host_id: Uuid) -> Result<(), String> {
+        let member = self.check_present(host_id)?;
+        if member.state.moves() {
+            return Err(format!("node {host_id} is {} already", member.state.name()));
+        }
+        self.check_still()?;
+        let others = self.present().filter(|other| other.host_id != host_id);
+        match others.filter(|it| it.state == MemberState::Normal && !it.tokens.is_empty()).count() {
+            0 => Err(format!("node {host_id} is the last one that owns tokens")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_move(&self, change: &TopologyChange) -> Result<(), String> {
+        let stage = |stage: Option<Stage>| stage.map_or("no stage", Stage::name);
+        match change {
+            TopologyChange::Advance(_) if self.movers().next().is_none() => {
+                Err("no node joins or leaves".to_owned())
+            }
+            TopologyChange::Advance(next) if Stage::after(self.stage) != Some(*next) => {
+                Err(format!("{} does not follow {}", next.name(), stage(self.stage)))
+            }
+            TopologyChange::Arrive if self.stage != Some(Stage::ReadNew) => {
+                Err(format!("nobody arrives in {}", stage(self.stage)))
+            }
+            TopologyChange::TurnBack(host_id) => match self.check_present(*host_id)?.state {
+                state if !state.moves() => Err(format!("node {host_id} is {}", state.name())),
+                _ if self.stage == Some(Stage::ReadNew) => {
+                    Err(format!("it is too late for node {host_id} to turn back"))
+                }
+                MemberState::Leaving if self.is_lost(*host_id) => {
+                    Err(format!("node {host_id} was declared lost and cannot come back"))
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
         }
     }
 
@@ -218,6 +412,16 @@ impl Topology {
             false if self.enables(feature) => Err(format!("feature {feature} is enabled already")),
             false => Err(format!("not every node has feature {feature}")),
         }
+    }
+
+    /// How things would be if a node that is there left: for who has to decide about it.
+    pub fn as_if_leaving(&self, host_id: Uuid) -> Topology {
+        debug_assert!(!host_id.is_nil(), "gone-for-good: a node without a name");
+        let mut next = self.clone();
+        if self.check_present(host_id).is_ok() {
+            next.set_state(host_id, MemberState::Leaving);
+        }
+        next
     }
 
     /// The next snapshot. The change was checked.
@@ -231,9 +435,7 @@ impl Topology {
                 next.members.insert(member.host_id, Arc::new(member.clone()));
             }
             TopologyChange::Left(host_id) => {
-                if let Some(member) = next.members.get_mut(host_id) {
-                    Arc::make_mut(member).state = MemberState::Left;
-                }
+                next.set_state(*host_id, MemberState::Left);
             }
             TopologyChange::Lost(host_id) => {
                 next.lost.insert(*host_id);
@@ -241,23 +443,65 @@ impl Topology {
             TopologyChange::Enable(feature) => {
                 next.enabled.insert(feature.clone());
             }
+            TopologyChange::Leave(host_id) => next.set_state(*host_id, MemberState::Leaving),
+            TopologyChange::Advance(stage) => next.stage = Some(*stage),
+            TopologyChange::Arrive => {
+                next.stage = None;
+                for member in self.movers() {
+                    let joins = member.state == MemberState::Joining;
+                    let state = if joins { MemberState::Normal } else { MemberState::Left };
+                    next.set_state(member.host_id, state);
+                }
+            }
+            TopologyChange::TurnBack(host_id) => {
+                next.stage = None;
+                let joins =
+                    self.member(*host_id).is_some_and(|it| it.state == MemberState::Joining);
+                let state = if joins { MemberState::Left } else { MemberState::Normal };
+                next.set_state(*host_id, state);
+            }
         }
         assert!(self.version < next.version, "versions-grow: {} again", next.version);
         assert!(count <= next.members.len(), "gone-for-good: a node is forgotten");
         debug_assert!(self.lost.is_subset(&next.lost), "lost-for-good: {:?}", next.lost);
         debug_assert!(self.enabled.is_subset(&next.enabled), "never-less: {:?}", next.enabled);
+        let known = self.stage.is_some() == (self.session != 0);
+        assert!(known, "stage-by-stage: session {} of {:?}", self.session, self.stage);
+        if next.stage != self.stage {
+            next.session = if next.stage.is_some() { next.version } else { 0 };
+        }
+        let moves = next.movers().next().is_some();
+        assert!(
+            next.stage.is_none() || moves,
+            "stage-by-stage: {:?}, and nobody moves",
+            next.stage
+        );
         next
+    }
+
+    fn set_state(&mut self, host_id: Uuid, state: MemberState) {
+        let member = self.members.get_mut(&host_id).expect("gone-for-good: a node is forgotten");
+        assert!(member.state != MemberState::Left, "gone-for-good: {host_id} comes back");
+        Arc::make_mut(member).state = state;
     }
 }
 
 /// What makes changes durable: one partition, with one timestamp. `after`: the topology after them.
 pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) -> FrozenMutation {
     assert!(changes.len() as u64 <= after.version, "versions-grow: more changes than versions");
-    let members = changes.iter().filter_map(|change| match change {
-        TopologyChange::Set(member) => after.member(member.host_id),
-        TopologyChange::Left(host_id) => after.member(*host_id),
-        TopologyChange::Lost(_) | TopologyChange::Enable(_) => None,
-    });
+    let mut changed = BTreeSet::new();
+    for change in changes {
+        match change {
+            TopologyChange::Set(member) => drop(changed.insert(member.host_id)),
+            TopologyChange::Left(host_id)
+            | TopologyChange::Leave(host_id)
+            | TopologyChange::TurnBack(host_id) => drop(changed.insert(*host_id)),
+            TopologyChange::Lost(_) | TopologyChange::Enable(_) | TopologyChange::Advance(_) => {}
+            // Who that was is not said any more.
+            TopologyChange::Arrive => changed.extend(after.members.keys()),
+        }
+    }
+    let members = changed.iter().filter_map(|host_id| after.member(*host_id));
     write(after, members, false, timestamp)
 }
 
@@ -282,10 +526,14 @@ fn write<'m>(
     let set =
         |texts: Vec<String>| Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()));
     let lost = topology.lost.iter().map(|host_id| host_id.as_bytes().to_vec()).collect();
+    let session = Uuid::from_u128(u128::from(topology.session));
+    let stage = topology.stage.map_or(Some(Value::Null), |stage| text(stage.name()));
     partition.statics(vec![
         ("enabled_features", set(topology.enabled.iter().cloned().collect())),
         ("ignore_nodes", Some(Value::Set(lost))),
+        ("session", Some(Value::Atomic(session.into_bytes().to_vec()))),
         ("tablet_balancing_enabled", boolean(true)),
+        ("transition_state", stage),
         ("upgrade_state", text("done")),
         ("version", bigint(topology.version as i64)),
     ]);
@@ -332,6 +580,19 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
             .collect();
         topology.lost = uuids(row, "ignore_nodes")
             .ok_or_else(|| damaged("ignore_nodes is no set of UUIDs".to_owned()))?;
+        let stage = row.get("transition_state").map(|name| String::from_utf8_lossy(name));
+        topology.stage = match stage {
+            None => None,
+            Some(name) => match Stage::from_name(&name) {
+                None => return Err(damaged(format!("transition_state is {name}"))),
+                known => known,
+            },
+        };
+        let session = number::<16>(row, "session").map_or(0, u128::from_be_bytes);
+        topology.session = u64::try_from(session)
+            .ok()
+            .filter(|session| (*session == 0) == topology.stage.is_none())
+            .ok_or_else(|| damaged(format!("session {session} of stage {:?}", topology.stage)))?;
         // A partition without nodes has a row of static columns alone.
         let Some(host_id) = row.get("host_id") else { continue };
         let host_id = Uuid::from_slice(host_id);
@@ -344,6 +605,10 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
     if topology.version < topology.members.len() as u64 {
         let (version, nodes) = (topology.version, topology.members.len());
         let what = format!("{nodes} nodes, and version {version}");
+        return Err(DamagedSchema { table: format!("system.{TABLE}"), what });
+    }
+    if topology.stage.is_some() && topology.movers().next().is_none() {
+        let what = "nodes are on the move, and nobody joins or leaves".to_owned();
         return Err(DamagedSchema { table: format!("system.{TABLE}"), what });
     }
     Ok(topology)

@@ -9,11 +9,12 @@
 
 use crate::node::NodeInfo;
 use crate::schema::Schema;
-use catalog::{Replication, Topology};
+use catalog::{Member, MemberState, Replication, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
-/// A data center.
+/// A data center. Those that join do not own tokens yet, and those that leave do no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataCenter {
     pub name: String,
@@ -29,8 +30,9 @@ pub fn data_centers(topology: &Topology, me: &NodeInfo) -> Vec<DataCenter> {
     found.entry(&me.data_center).or_default();
     let is_new = topology.member(me.host_id).is_none() && !me.tokens.is_empty();
     let own = is_new.then_some((&me.data_center, &me.rack, true));
+    let owns = |it: &Member| it.state == MemberState::Normal && !it.tokens.is_empty();
     let members = topology.present();
-    let members = members.map(|it| (&it.data_center, &it.rack, !it.tokens.is_empty()));
+    let members = members.map(|it| (&it.data_center, &it.rack, owns(it)));
     for (center, rack, owns) in members.chain(own) {
         let (racks, owners) = found.entry(center).or_default();
         if owns {
@@ -117,6 +119,42 @@ impl fmt::Display for Thin {
              LOCAL_QUORUM and LWT are unavailable. Add nodes, or lower the replication factor"
         )
     }
+}
+
+/// The first keyspace of users that has enough nodes before, and after that fewer than it wants
+/// replicas, for people.
+pub fn thinned(schema: &Schema, before: &Topology, after: &Topology) -> Option<String> {
+    let owners = |topology: &Topology, center: Option<&str>| {
+        let is_one = |it: &&Arc<Member>| {
+            it.state == MemberState::Normal
+                && !it.tokens.is_empty()
+                && center.is_none_or(|center| center == it.data_center)
+        };
+        topology.present().filter(is_one).count() as u32
+    };
+    debug_assert!(before.version() <= after.version(), "quorum-is-there: from later to earlier");
+    let of_users = schema.keyspaces.values().filter(|it| !Schema::is_system(&it.keyspace.name));
+    for entry in of_users {
+        let wants: Vec<(Option<&str>, u32)> = match &*entry.replication {
+            Replication::Local | Replication::Everywhere => Vec::new(),
+            Replication::Simple(copies) => vec![(None, *copies)],
+            Replication::PerDataCenter(factors) => {
+                factors.iter().map(|(center, copies)| (Some(&center[..]), *copies)).collect()
+            }
+        };
+        for (center, copies) in wants {
+            let (had, has) = (owners(before, center), owners(after, center));
+            if copies <= had && has < copies {
+                let keyspace = &entry.keyspace.name;
+                let center = center.map(|it| format!(" in data center {it}")).unwrap_or_default();
+                return Some(format!(
+                    "not enough nodes would be left for keyspace {keyspace} (RF = {copies}, \
+                     nodes = {has}{center})"
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// What each keyspace of users lacks first.

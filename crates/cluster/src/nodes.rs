@@ -194,7 +194,9 @@ impl Nodes {
             let (after, last) = table.tablets.range(tablet);
             Range { after, last, nodes: of.iter().filter_map(place).collect() }
         };
-        let ranges: Vec<Range> = table.replicas.iter().enumerate().map(range).collect();
+        let all = 0..table.replicas.count();
+        let ranges: Vec<Range> =
+            all.map(|tablet| range((tablet, table.replicas.read(tablet)))).collect();
         let ends = ranges.last().is_some_and(|range| range.last == Token::MAX);
         debug_assert!(ends, "covering: nothing after the last tablet");
         ranges
@@ -203,7 +205,7 @@ impl Nodes {
     /// The nodes that have a token of a table.
     pub fn of_token(&self, table: &TableEntry, token: Token) -> Vec<usize> {
         if !table.replicas.is_empty() {
-            let hosts = table.replicas.of(table.tablets.tablet_of(token));
+            let hosts = table.replicas.read(table.tablets.tablet_of(token));
             return hosts.iter().filter_map(|(host, _)| self.place_of(*host)).collect();
         }
         match *table.replication {

@@ -87,11 +87,9 @@ pub(crate) fn tell_addresses(topology: &Topology, me: Uuid) {
     debug_assert!(!me.is_nil(), "gone-for-good: a node without a name");
     for member in topology.members().filter(|member| member.host_id != me) {
         match member.state {
-            MemberState::Normal if topology.is_lost(member.host_id) => {
-                messaging.ban_here(host(member.host_id));
-            }
-            MemberState::Normal => messaging.set_peer(host(member.host_id), member.address),
             MemberState::Left => messaging.ban_here(host(member.host_id)),
+            _ if topology.is_lost(member.host_id) => messaging.ban_here(host(member.host_id)),
+            _ => messaging.set_peer(host(member.host_id), member.address),
         }
     }
 }

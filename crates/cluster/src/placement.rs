@@ -9,6 +9,9 @@
 //!    Between equals the order is that of the ring or of the tablet, so that not always the same
 //!    node is the first.
 //!  - *present*: a replica is a node that is present; what a tablet says of others is passed over.
+//!  - *both-sides*: while nodes join or leave, those that are read come first, and those of the
+//!    other side that are only written follow, each marked so; a list of those that are read has
+//!    none of them.
 //!  - *bounded*: at most [`LISTS_MAX`] lists of a ring are kept.
 
 use crate::node::NodeInfo;
@@ -37,6 +40,8 @@ pub struct Replica {
     pub shard: u16,
     /// Its place in the order of the ring or of the tablet, which all nodes see alike.
     pub rank: u16,
+    /// It is written and not read: it gets what it will have, or had it until now.
+    pub writes_only: bool,
 }
 
 /// Who has a token.
@@ -78,6 +83,8 @@ pub struct Placement {
     seats: Vec<Seat>,
     local_dc: Option<u16>,
     ring: Ring,
+    /// Of the side that is written beside the one that is read.
+    other: Option<Ring>,
     tables: RefCell<HashMap<TableId, Placed>>,
     /// Those of which a table is among `tables`.
     spreads: RefCell<Vec<Weak<Spread>>>,
@@ -132,6 +139,7 @@ impl Placement {
             data_centers: named.into_keys().map(str::to_owned).collect(),
             seats,
             ring: Ring::new(topology),
+            other: topology.other_side().map(|side| Ring::of(topology, side)),
             tables: RefCell::default(),
             spreads: RefCell::default(),
         }
@@ -152,24 +160,38 @@ impl Placement {
         self.local_dc
     }
 
-    /// Who has a token of a table.
+    /// Who has a token of a table, and is read.
     #[inline]
     pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
         match self.is_alone {
             true => Replicas::Here,
-            false => self.among_many(table, token),
+            false => self.among_many(table, token, |listed| listed.read),
         }
     }
 
-    fn among_many(&self, table: &TableEntry, token: Token) -> Replicas {
+    /// Who is to have what is written to a token of a table: those that are read, and those that
+    /// are only written (*both-sides*).
+    #[inline]
+    pub fn writers(&self, table: &TableEntry, token: Token) -> Replicas {
+        match self.is_alone {
+            true => Replicas::Here,
+            false => self.among_many(table, token, |listed| listed.written),
+        }
+    }
+
+    fn among_many(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        which: impl Fn(Listed) -> Rc<[Replica]>,
+    ) -> Replicas {
         match self.kind(table) {
             None => Replicas::Here,
             Some(Kind::Ring(spread)) => {
-                let set = spread.owners.set_of(spread.owners.range_of(token));
-                Replicas::Nodes(spread.list(self, set, token))
+                Replicas::Nodes(which(spread.list(self, spread.set_of(token), token)))
             }
             Some(Kind::Tablets(tablets)) => {
-                Replicas::Nodes(tablets.list(self, table.tablets.tablet_of(token)))
+                Replicas::Nodes(which(tablets.list(self, table.tablets.tablet_of(token))))
             }
         }
     }
@@ -182,13 +204,13 @@ impl Placement {
                 let at = spread.stretches.partition_point(|(last, _)| *last < token);
                 let before = at.checked_sub(1).map(|before| spread.stretches[before].0);
                 let (last, set) = spread.stretches[at];
-                let replicas = Replicas::Nodes(spread.list(self, set as usize, last));
+                let replicas = Replicas::Nodes(spread.list(self, set as usize, last).read);
                 Stretch { after: before.unwrap_or(Token::MIN), last, replicas }
             }
             Some(Kind::Tablets(tablets)) => {
                 let tablet = table.tablets.tablet_of(token);
                 let (after, last) = table.tablets.range(tablet);
-                Stretch { after, last, replicas: Replicas::Nodes(tablets.list(self, tablet)) }
+                Stretch { after, last, replicas: Replicas::Nodes(tablets.list(self, tablet).read) }
             }
         }
     }
@@ -213,7 +235,7 @@ impl Placement {
         }
         if let Some(placed) = self.tables.borrow().get(&table.schema.id)
             && Rc::ptr_eq(&placed.replication, &table.replication)
-            && Rc::ptr_eq(&placed.replicas, &table.replicas)
+            && ShardLocal::are_shown(table, &placed.replicas)
         {
             return Some(placed.kind.clone());
         }
@@ -225,13 +247,14 @@ impl Placement {
         let mut tables = self.tables.borrow_mut();
         tables.retain(|_, placed| 0 < placed.table.strong_count());
         self.spreads.borrow_mut().retain(|spread| 0 < spread.strong_count());
-        let kind = match table.replicas.is_empty() {
+        let replicas = ShardLocal::replicas_of(table);
+        let kind = match replicas.is_empty() {
             true => Kind::Ring(self.spread(&table.replication)),
-            false => Kind::Tablets(Rc::new(Tablets::new(self, table.replicas.clone()))),
+            false => Kind::Tablets(Rc::new(Tablets::new(self, replicas.clone()))),
         };
         let placed = Placed {
             replication: table.replication.clone(),
-            replicas: table.replicas.clone(),
+            replicas,
             table: Rc::downgrade(&table.local),
             kind: kind.clone(),
         };
@@ -257,23 +280,72 @@ impl Placement {
         self.seats.binary_search_by_key(&host_id, |seat| seat.host_id).ok()
     }
 
-    fn replica(&self, seat: usize, shard: u16, rank: u16) -> Replica {
+    fn replica(&self, seat: usize, shard: u16, (rank, writes_only): (u16, bool)) -> Replica {
         let Seat { host_id, dc, distance, shards } = self.seats[seat];
         debug_assert!(shard < shards, "present: shard {shard} of {shards} of node {host_id}");
         let (is_here, is_local_dc) = (distance == 0, Some(dc) == self.local_dc);
-        Replica { host_id, is_here, is_local_dc, dc, shard, rank }
+        Replica { host_id, is_here, is_local_dc, dc, shard, rank, writes_only }
+    }
+}
+
+/// The replicas of a token: those that are read, and all that are written.
+#[derive(Clone, Debug)]
+struct Listed {
+    read: Rc<[Replica]>,
+    /// The same list where nobody is only written.
+    written: Rc<[Replica]>,
+}
+
+impl Listed {
+    /// Of those that are read, nearest first, and those that are only written.
+    fn of(read: Vec<Replica>, only_written: Vec<Replica>) -> Listed {
+        let apart = read.iter().all(|one| only_written.iter().all(|it| it.host_id != one.host_id));
+        debug_assert!(apart, "both-sides: {read:?} and {only_written:?}");
+        let marked = only_written.iter().all(|it| it.writes_only);
+        assert!(marked && !read.iter().any(|it| it.writes_only), "both-sides: a wrong mark");
+        if only_written.is_empty() {
+            let read: Rc<[Replica]> = read.into();
+            return Listed { written: read.clone(), read };
+        }
+        let written = read.iter().chain(&only_written).copied().collect();
+        Listed { read: read.into(), written }
     }
 }
 
 /// By set of owners, and by the shards of a token: the sum of them on the owners.
-type Lists = HashMap<(u32, u32), Rc<[Replica]>>;
+type Lists = HashMap<(u32, u32), Listed>;
+
+/// Seats and their ranks.
+type Seats = Box<[(u16, u16)]>;
+
+/// Who owns a range: who is read, nearest first, and who is only written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OwnerSet {
+    read: Seats,
+    only_written: Seats,
+}
+
+impl OwnerSet {
+    fn seats(&self) -> impl Iterator<Item = u16> {
+        self.read.iter().chain(&self.only_written).map(|(seat, _)| *seat)
+    }
+
+    /// Who owns it, whatever their order.
+    fn sorted(&self) -> [Vec<u16>; 2] {
+        [&self.read, &self.only_written].map(|seats| {
+            let mut seats: Vec<u16> = seats.iter().map(|(seat, _)| *seat).collect();
+            seats.sort_unstable();
+            seats
+        })
+    }
+}
 
 /// A ring without tablets, as replicated in one way.
 struct Spread {
     replication: Replication,
-    owners: Owners,
-    /// Of each set of owners: seats and their ranks, nearest first.
-    seats: Vec<Box<[(u16, u16)]>>,
+    /// Of each range, ascending: its end, and which of the sets has it.
+    ranges: Vec<(Token, u32)>,
+    sets: Vec<OwnerSet>,
     /// Where the nodes change: the last token, and a set that has what is up to it.
     stretches: Vec<(Token, u32)>,
     lists: RefCell<Lists>,
@@ -281,50 +353,58 @@ struct Spread {
 
 impl Spread {
     fn new(placement: &Placement, replication: &Replication) -> Spread {
-        let owners = placement.ring.owners(replication);
-        let members = placement.ring.members();
-        let seat = |member: &u16| {
-            let seat = placement.seat_of(members[usize::from(*member)].host_id);
-            seat.expect("present: a member of the ring") as u16
+        let read = Owned::of(placement, &placement.ring, replication);
+        let other = placement.other.as_ref();
+        let other = other.map(|ring| Owned::of(placement, ring, replication));
+        let ends = match &other {
+            None => (0..read.owners.ranges()).map(|index| read.owners.range(index).1).collect(),
+            Some(other) => catalog::placement::ends(&read.owners, &other.owners),
         };
-        let nearest_first = |set: &[u16]| {
-            let mut seats: Box<[(u16, u16)]> = set.iter().map(seat).zip(0..).collect();
-            seats.sort_by_key(|(seat, _)| placement.seats[usize::from(*seat)].distance);
-            seats
-        };
-        let seats: Vec<Box<[(u16, u16)]>> =
-            owners.sets().iter().map(|set| nearest_first(set)).collect();
+        let (mut ranges, mut sets) = (Vec::with_capacity(ends.len()), Vec::new());
+        let mut known = BTreeMap::<OwnerSet, u32>::new();
+        for last in ends {
+            let set =
+                OwnerSet::of(placement, read.seats(last), other.as_ref().map(|it| it.seats(last)));
+            let number = *known.entry(set).or_insert_with_key(|set| {
+                sets.push(set.clone());
+                sets.len() as u32 - 1
+            });
+            ranges.push((last, number));
+        }
         let mut stretches: Vec<(Token, u32)> = Vec::new();
-        let sorted = |set: u32| {
-            let mut seats: Vec<u16> = seats[set as usize].iter().map(|(seat, _)| *seat).collect();
-            seats.sort_unstable();
-            seats
-        };
-        for range in 0..owners.ranges() {
-            let (last, set) = (owners.range(range).1, owners.set_of(range) as u32);
+        let same =
+            |a: u32, b: u32| a == b || sets[a as usize].sorted() == sets[b as usize].sorted();
+        for (last, set) in &ranges {
             match stretches.last_mut() {
-                Some((end, before)) if *before == set || sorted(*before) == sorted(set) => {
-                    *end = last;
-                }
-                _ => stretches.push((last, set)),
+                Some((end, before)) if same(*before, *set) => *end = *last,
+                _ => stretches.push((*last, *set)),
             }
         }
         let covers = stretches.last().is_some_and(|(last, _)| *last == Token::MAX);
         assert!(covers, "covering: the ring has an open end");
-        let lists = RefCell::default();
-        Spread { replication: replication.clone(), owners, seats, stretches, lists }
+        let (replication, lists) = (replication.clone(), RefCell::default());
+        Spread { replication, ranges, sets, stretches, lists }
+    }
+
+    /// Which of the sets has a token.
+    #[inline]
+    fn set_of(&self, token: Token) -> usize {
+        let range = self.ranges.partition_point(|(last, _)| *last < token);
+        debug_assert!(range < self.ranges.len(), "covering: {token:?} is behind the last range");
+        self.ranges[range].1 as usize
     }
 
     /// The replicas of a token that a set has.
-    fn list(&self, placement: &Placement, set: usize, token: Token) -> Rc<[Replica]> {
-        let seats = &self.seats[set];
+    fn list(&self, placement: &Placement, set: usize, token: Token) -> Listed {
+        let owners = &self.sets[set];
+        debug_assert!(owners.seats().count() <= placement.seats.len(), "present: {owners:?}");
         let shard = |seat: u16| {
             let shards = placement.seats[usize::from(seat)].shards;
-            (shards, Sharder::of_node(shards).shard_of(token))
+            Sharder::of_node(shards).shard_of(token)
         };
         // Shards grow with the place of the token in its section of the ring, on every node; so
         // their sum tells one combination of them from all others.
-        let sum = seats.iter().map(|(seat, _)| u32::from(shard(*seat).1)).sum();
+        let sum = owners.seats().map(|seat| u32::from(shard(seat))).sum();
         let mut lists = self.lists.borrow_mut();
         if let Some(list) = lists.get(&(set as u32, sum)) {
             return list.clone();
@@ -332,15 +412,62 @@ impl Spread {
         if LISTS_MAX <= lists.len() {
             lists.clear();
         }
-        let replica = |(seat, rank): &(u16, u16)| {
-            placement.replica(usize::from(*seat), shard(*seat).1, *rank)
+        let of = |seats: &Seats, writes_only: bool| -> Vec<Replica> {
+            let replica = |(seat, rank): &(u16, u16)| {
+                placement.replica(usize::from(*seat), shard(*seat), (*rank, writes_only))
+            };
+            seats.iter().map(replica).collect()
         };
-        let list: Rc<[Replica]> = seats.iter().map(replica).collect();
-        debug_assert!(list.len() == seats.len(), "present: {} replicas", list.len());
+        let list = Listed::of(of(&owners.read, false), of(&owners.only_written, true));
         debug_assert!(lists.len() < LISTS_MAX, "bounded: {} lists", lists.len());
         lists.insert((set as u32, sum), list.clone());
         debug_assert!(lists.len() <= LISTS_MAX, "bounded: {} lists are kept", lists.len());
         list
+    }
+}
+
+/// A ring, with who owns its ranges.
+struct Owned {
+    owners: Owners,
+    /// Of each set of owners: seats in the order of the ring.
+    seats: Vec<Box<[u16]>>,
+}
+
+impl Owned {
+    fn of(placement: &Placement, ring: &Ring, replication: &Replication) -> Owned {
+        let seat = |member: &u16| {
+            let seat = placement.seat_of(ring.members()[usize::from(*member)].host_id);
+            seat.expect("present: a member of the ring") as u16
+        };
+        let owners = ring.owners(replication);
+        let seats: Vec<Box<[u16]>> =
+            owners.sets().iter().map(|set| set.iter().map(seat).collect()).collect();
+        assert!(!seats.is_empty(), "covering: a ring of no set");
+        Owned { owners, seats }
+    }
+
+    /// Those of the range that holds a token.
+    fn seats(&self, token: Token) -> &[u16] {
+        &self.seats[self.owners.set_of(self.owners.range_of(token))]
+    }
+}
+
+impl OwnerSet {
+    fn of(placement: &Placement, read: &[u16], other: Option<&[u16]>) -> OwnerSet {
+        let ranked =
+            |seats: &[u16]| -> Vec<(u16, u16)> { seats.iter().copied().zip(0..).collect() };
+        let nearest_first = |mut seats: Vec<(u16, u16)>| -> Seats {
+            seats.sort_by_key(|(seat, _)| placement.seats[usize::from(*seat)].distance);
+            seats.into_boxed_slice()
+        };
+        let mut only_written = ranked(other.unwrap_or_default());
+        only_written.retain(|(seat, _)| !read.contains(seat));
+        let set = OwnerSet {
+            read: nearest_first(ranked(read)),
+            only_written: nearest_first(only_written),
+        };
+        debug_assert!(set.read.len() == read.len(), "present: {set:?} of {read:?}");
+        set
     }
 }
 
@@ -349,7 +476,7 @@ struct Tablets {
     replicas: Rc<TabletReplicas>,
     /// The nodes that do not have all shards any more on which they are said to have tablets.
     dealt_anew: BTreeSet<Uuid>,
-    lists: Vec<OnceCell<Rc<[Replica]>>>,
+    lists: Vec<OnceCell<Listed>>,
 }
 
 impl Tablets {
@@ -363,28 +490,35 @@ impl Tablets {
     }
 
     /// The replicas of a tablet.
-    fn list(&self, placement: &Placement, tablet: usize) -> Rc<[Replica]> {
+    fn list(&self, placement: &Placement, tablet: usize) -> Listed {
         self.lists[tablet].get_or_init(|| self.make(placement, tablet)).clone()
     }
 
-    fn make(&self, placement: &Placement, tablet: usize) -> Rc<[Replica]> {
-        let replica = |(rank, (host_id, shard)): (usize, &(Uuid, u16))| {
+    fn make(&self, placement: &Placement, tablet: usize) -> Listed {
+        let replica = |(rank, (host_id, shard)): (usize, &(Uuid, u16)), writes_only: bool| {
             let seat = placement.seat_of(*host_id)?;
             let Seat { host_id, shards, .. } = placement.seats[seat];
             let shard = match self.dealt_anew.contains(&host_id) {
                 true => Here { host_id, shards }.dealt(tablet),
                 false => *shard,
             };
-            Some((placement.seats[seat].distance, placement.replica(seat, shard, rank as u16)))
+            let replica = placement.replica(seat, shard, (rank as u16, writes_only));
+            Some((placement.seats[seat].distance, replica))
         };
-        let mut found: Vec<(u8, Replica)> =
-            self.replicas.of(tablet).iter().enumerate().filter_map(replica).collect();
-        found.sort_by_key(|(distance, _)| *distance);
-        let first = found.iter().position(|(_, replica)| replica.is_here);
+        let nearest_first = |mut found: Vec<(u8, Replica)>| -> Vec<Replica> {
+            found.sort_by_key(|(distance, _)| *distance);
+            found.into_iter().map(|(_, replica)| replica).collect()
+        };
+        let read = self.replicas.read(tablet);
+        let found = read.iter().enumerate().filter_map(|it| replica(it, false)).collect();
+        let found = nearest_first(found);
+        let first = found.iter().position(|replica| replica.is_here);
         debug_assert!(first.is_none_or(|first| first == 0), "nearest-first: this node is later");
-        let known = self.replicas.of(tablet).len();
-        debug_assert!(found.len() <= known, "present: {} replicas of {known}", found.len());
-        found.into_iter().map(|(_, replica)| replica).collect()
+        debug_assert!(found.len() <= read.len(), "present: more than {} replicas", read.len());
+        let beside = self.replicas.beside(tablet).iter().enumerate();
+        let beside = beside.filter(|(_, (host, _))| read.iter().all(|(it, _)| it != host));
+        let beside = beside.filter_map(|it| replica(it, true)).collect();
+        Listed::of(found, nearest_first(beside))
     }
 }
 

@@ -1,6 +1,13 @@
-//! The catalog's snapshots as a shard of this node has them: with its counters on each table.
+//! The catalog's snapshots as a shard of this node has them: with its counters on each table, and
+//! where its tablets are.
+//!
+//! Invariants
+//!  - *now-not-then*: who holds a table of an earlier snapshot, as prepared statements do, finds
+//!    its tablets where this shard shows them now. They move without a new version of the schema.
 
 use crate::traffic::TableTraffic;
+use catalog::placement::TabletReplicas;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What a shard hangs on a table.
@@ -8,6 +15,29 @@ use std::rc::Rc;
 pub struct ShardLocal {
     /// What was recorded of the table, under whichever version of its schema.
     pub traffic: TableTraffic,
+    /// Where its tablets are, if they were elsewhere when the table was made known.
+    moved: RefCell<Option<Rc<TabletReplicas>>>,
+}
+
+impl ShardLocal {
+    /// From now on the tablets are there.
+    pub(crate) fn show(&self, replicas: Rc<TabletReplicas>) {
+        let before = self.moved.replace(Some(replicas));
+        let now = self.moved.borrow().as_ref().map(|it| it.count());
+        let same = before.is_none_or(|before| Some(before.count()) == now);
+        assert!(same, "now-not-then: another number of tablets");
+    }
+
+    /// Where the tablets of a table are now (*now-not-then*).
+    pub fn replicas_of(table: &TableEntry) -> Rc<TabletReplicas> {
+        let moved = table.local.moved.borrow();
+        moved.as_ref().unwrap_or(&table.replicas).clone()
+    }
+
+    /// Whether they are those.
+    pub(crate) fn are_shown(table: &TableEntry, replicas: &Rc<TabletReplicas>) -> bool {
+        Rc::ptr_eq(table.local.moved.borrow().as_ref().unwrap_or(&table.replicas), replicas)
+    }
 }
 
 /// No part of what a table is: any two are equal.
@@ -26,4 +56,4 @@ pub type KeyspaceEntry = catalog::KeyspaceEntry<Rc<ShardLocal>>;
 /// A table with all that the way to its data needs.
 pub type TableEntry = catalog::TableEntry<Rc<ShardLocal>>;
 /// Schema, roles and grants, service levels.
-pub(crate) type Catalog = catalog::Catalog<Rc<ShardLocal>>;
+pub type Catalog = catalog::Catalog<Rc<ShardLocal>>;

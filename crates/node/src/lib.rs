@@ -56,6 +56,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
         };
         runtime::on_all_shards(offer).await;
         cluster::boot(config.boot).await.map_err(|error| error.to_string())?;
+        let is_member = config.membership.is_some();
         if let Some(membership) = config.membership {
             cluster::membership::start(membership).await?;
         }
@@ -75,11 +76,20 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             patience::provide();
         };
         runtime::on_all_shards(provide).await;
+        if is_member {
+            replication::moves::start();
+        }
         match Settings::of_shard().refused().into_iter().next() {
             Some(text) => Err(text),
             None => racks::check(),
         }
     })
+}
+
+/// Waits until this node has the data that it owns; it serves no clients before. The error says
+/// that it was not let in after all.
+pub fn joined() -> Erased<'static, Result<(), String>> {
+    replication::moves::joined()
 }
 
 /// What those who let their options change would refuse at a start.

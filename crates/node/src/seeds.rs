@@ -22,6 +22,7 @@ pub(crate) fn membership(
     let millis = |name: &str| Duration::from_millis(values.integer(name).max(1) as u64);
     Ok(membership::Config {
         seeds: seeds(values, listen.port())?,
+        replaces: replaced(values)?,
         listen,
         ping_timeout: millis("direct_failure_detector_ping_timeout_in_ms"),
         down_after: millis("failure_detector_timeout_in_ms"),
@@ -30,6 +31,26 @@ pub(crate) fn membership(
         policy: encryption::policies(values)?,
         verbs: Arc::new(replication::serve),
     })
+}
+
+/// The dead node in whose place this one comes: its host id, or its address.
+fn replaced(values: &Values) -> Result<String, String> {
+    let given = |name: &str| Some(values.text(name).trim().to_owned()).filter(|it| !it.is_empty());
+    let by_id = "replace_node_first_boot";
+    if let Some(text) = given(by_id) {
+        let id = model::Uuid::parse_str(&text);
+        return match id {
+            Ok(id) => Ok(id.to_string()),
+            Err(_) => Err(format!("option {by_id}: {text} is no host id")),
+        };
+    }
+    for name in ["replace_address_first_boot", "replace_address"] {
+        if let Some(text) = given(name) {
+            let found = address_of(&text).map(|ip| ip.to_string());
+            return found.ok_or_else(|| format!("option {name}: no address is known of {text}"));
+        }
+    }
+    Ok(String::new())
 }
 
 /// Registers the option that may change, for [`Settings::refused`].

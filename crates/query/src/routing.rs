@@ -10,6 +10,7 @@ use crate::parameters::Parameters;
 use crate::prefetch::token_of;
 use crate::prepared::Prepared;
 use crate::processor::Processor;
+use cluster::schema::ShardLocal;
 use model::{Token, Uuid};
 use plan::Plan;
 use plan::values::Value;
@@ -59,7 +60,8 @@ impl Processor {
         let tablet = table.tablets.tablet_of(token);
         let here = (self.cluster().node().host_id, runtime::shard_id());
         let own = table.tablets.shards()[tablet];
-        let replicas = elsewhere(table.replicas.of(tablet), here, own)?;
+        let replicas = ShardLocal::replicas_of(table);
+        let replicas = elsewhere(replicas.read(tablet), here, own)?;
         let (after, last) = table.tablets.range(tablet);
         Some(Place { after, last, replicas })
     }

@@ -16,18 +16,21 @@
 //! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`]
 //! (pure); [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas);
 //! [`placement`],
-//! [`hints`], `flock`, `cursor`; [`coordinator`] with what is below it, `sizes`; `serve` (what
-//! other nodes ask for); [`fragments`] (mutation fragments as they are stored).
+//! [`hints`], `epochs` (requests under way), `flock`, `cursor`; [`coordinator`] with what is below
+//! it, `sizes`; [`moves`] (nodes that join and leave); `serve` (what other nodes ask for);
+//! [`fragments`] (mutation fragments as they are stored).
 
 mod batchlog;
 pub mod coordinator;
 pub mod counter;
 mod cursor;
 pub mod digest;
-pub mod error;
+mod epochs;
+mod error;
 mod flock;
 pub mod fragments;
 pub mod hints;
+pub mod moves;
 pub mod options;
 pub mod paxos;
 pub mod placement;

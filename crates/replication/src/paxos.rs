@@ -210,11 +210,16 @@ pub(crate) struct Place {
     pub(crate) key: Vec<u8>,
 }
 
+/// The clustering key of the rows of a table's partitions.
+pub(crate) fn clustering_of(table: TableId) -> Vec<u8> {
+    let mut out = Vec::new();
+    model::key::push_clustering(table.as_bytes(), &mut out);
+    out
+}
+
 impl Place {
     fn clustering(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        model::key::push_clustering(self.table.as_bytes(), &mut out);
-        out
+        clustering_of(self.table)
     }
 
     /// Remembers a promise.

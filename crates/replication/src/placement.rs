@@ -5,7 +5,7 @@
 //!  - *here-or-nodes*: whether a table is here alone does not depend on the token.
 
 use crate::plan::holders::Neighbor;
-use cluster::{Cluster, TableEntry};
+use cluster::{Cluster, MemberState, TableEntry};
 use model::{Token, Uuid};
 use std::collections::BTreeMap;
 
@@ -15,10 +15,19 @@ pub use cluster::placement::{Replica, Replicas};
 pub trait Places {
     /// The replicas of a token, nearest first.
     fn replicas(&self, table: &TableEntry, token: Token) -> Replicas;
-    /// The same, and up to which token, that one included, the same nodes have it.
+    /// Who is to have what is written to a token: the same, and behind them those that are only
+    /// written, while nodes join or leave.
+    fn writers(&self, table: &TableEntry, token: Token) -> Replicas {
+        self.replicas(table, token)
+    }
+    /// The replicas of a token, and up to which token, that one included, the same nodes have it.
     fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token);
     /// Whether a node is thought to be alive; this one always is.
     fn is_alive(&self, host: Uuid) -> bool;
+    /// Whether a node has left for good.
+    fn has_left(&self, _host: Uuid) -> bool {
+        false
+    }
     /// Whether a node is in that data centre.
     fn is_in(&self, host: Uuid, data_center: &str) -> bool;
     /// All nodes that are there but this one.
@@ -41,6 +50,15 @@ impl Places for Cluster {
     fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
         Cluster::replicas(self, table, token)
     }
+    fn writers(&self, table: &TableEntry, token: Token) -> Replicas {
+        let found = Cluster::writers(self, table, token);
+        let is_here = matches!(found, Replicas::Here);
+        debug_assert!(
+            is_here == matches!(Cluster::replicas(self, table, token), Replicas::Here),
+            "here-or-nodes: {found:?} are written"
+        );
+        found
+    }
     fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token) {
         let found = self.placement().stretch(table, token);
         debug_assert!(token <= found.last, "here-or-nodes: {token:?} is behind its stretch");
@@ -48,6 +66,10 @@ impl Places for Cluster {
     }
     fn is_alive(&self, host: Uuid) -> bool {
         Cluster::is_alive(self, host)
+    }
+    fn has_left(&self, host: Uuid) -> bool {
+        let topology = self.topology();
+        topology.member(host).is_some_and(|member| member.state == MemberState::Left)
     }
     fn is_in(&self, host: Uuid, data_center: &str) -> bool {
         let topology = self.topology();

@@ -9,6 +9,7 @@
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::digest::Digest;
 use crate::hints::Hints;
+use crate::moves;
 use crate::options::{WriteKind, WriteOptions};
 use crate::range;
 use crate::rate::{Limit, Operation};
@@ -22,7 +23,7 @@ use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use nodes::{Cause, refused};
 use runtime::group::{STREAMING, with_group};
-use runtime::time::{Instant, timeout};
+use runtime::time::{Instant, timeout, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
@@ -42,9 +43,7 @@ pub fn serve(verbs: &mut Verbs) {
     });
     verbs.on_request(verb::HINT_MUTATION, |request| async move {
         // What was missed for long does not hold up what clients wait for.
-        let written =
-            with_group(STREAMING, async { write(&request, &request.take_payload(), None).await })
-                .await;
+        let written = with_group(STREAMING, async { hint(&request).await }).await;
         if let Some(hints) = Hints::of_shard() {
             hints.counters().received.add(1);
         }
@@ -71,6 +70,7 @@ pub fn serve(verbs: &mut Verbs) {
     verbs.on_request(verb::BATCH_FORGET, |request| async move {
         reply(forget_batches(&request).await.map(|()| Payload::empty()))
     });
+    serve_moves(verbs);
     verbs.on_request(verb::TRUNCATE, |request| async move {
         reply(truncate(&request).await.map(|()| Payload::empty()))
     });
@@ -112,6 +112,26 @@ fn serve_rounds(verbs: &mut Verbs) {
             let head = answer::page_head(&page);
             Payload::with_body(head, page.bytes)
         }))
+    });
+}
+
+/// Nodes that join and leave.
+fn serve_moves(verbs: &mut Verbs) {
+    let failed = |why: String| Refusal::new(RefusalKind::Failed, why);
+    verbs.on_request(verb::MOVE_BARRIER, move |_| async move {
+        reply(moves::barrier().await.map(|()| Payload::empty()).map_err(failed))
+    });
+    verbs.on_request(verb::MOVE_STEP, move |request| async move {
+        let stepped = match wire::moves::decode_step(&request.take_payload()) {
+            Ok(session) => moves::step(session).await.map_err(failed),
+            Err(error) => Err(damaged(error)),
+        };
+        reply(stepped.map(|progress| Payload::from(progress.encode())))
+    });
+    verbs.on_request(verb::MOVE_PAGE, |request| async move {
+        // Whoever gets ranges does not hold up what clients wait for.
+        let page = async { read_mutations(&request, &request.take_payload(), None).await };
+        reply(with_group(STREAMING, page).await)
     });
 }
 
@@ -181,6 +201,26 @@ async fn write(request: &Request, payload: &[u8], limit: Option<Limit>) -> Resul
     }
     let applied = Box::pin(coordinator.apply_here(mutations)).await;
     applied.map_err(|error| refused(Cause::Write(error)))
+}
+
+/// A write that this node has missed. What it has no longer is brought to those that have it now.
+async fn hint(request: &Request) -> Result<(), Refusal> {
+    let payload = request.take_payload();
+    let coordinator = coordinator()?;
+    let mutations = wire::decode_mutations(&payload).map_err(damaged)?;
+    let mut is_elsewhere = false;
+    debug_assert!(!mutations.is_empty(), "checked-where-it-enters: a hint of nothing");
+    for mutation in &mutations {
+        let (table, token) = check(&coordinator, mutation, until(request)).await?;
+        let written = coordinator.writers(&table, token);
+        is_elsewhere |= written.is_some_and(|all| !all.iter().any(|one| one.is_here));
+    }
+    if !is_elsewhere {
+        return write(request, &payload, None).await;
+    }
+    stdx::probe!("a hint comes to a node that has the data no longer");
+    let brought = nodes::complete(&coordinator, wall_micros(), mutations).await;
+    brought.map_err(nodes::refusal_of)
 }
 
 /// A write that this node makes, and passes on to others, each of which tells who coordinates it.
@@ -456,6 +496,7 @@ async fn truncate(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
     table(&coordinator, id, until(request)).await?;
+    coordinator.refuse_while_moving().map_err(nodes::refusal_of)?;
     let truncated = coordinator.truncate_alone(id, nodes::left(until(request))).await;
     truncated.map_err(nodes::refusal_of)
 }

@@ -10,7 +10,8 @@
 //! TRUNCATE            table:16                              -> nothing
 //! ```
 //! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
-//! partitions with limits in `limited`, those by way of a replica in `relay`.
+//! partitions with limits in `limited`, those by way of a replica in `relay`, those about nodes
+//! that join and leave in [`moves`].
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -21,12 +22,13 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`.
+//! `relay`, [`moves`].
 
 pub mod answer;
 pub(crate) mod batches;
 pub mod command;
 pub(crate) mod limited;
+pub mod moves;
 pub(crate) mod paxos;
 pub(crate) mod relay;
 
@@ -53,6 +55,9 @@ pub mod verb {
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
     pub const RELAYED: Verb = Verb::new(124, "RELAYED");
     pub const RELAYED_DONE: Verb = Verb::new(125, "RELAYED_DONE");
+    pub const MOVE_BARRIER: Verb = Verb::new(140, "MOVE_BARRIER");
+    pub const MOVE_STEP: Verb = Verb::new(141, "MOVE_STEP");
+    pub const MOVE_PAGE: Verb = Verb::new(142, "MOVE_PAGE");
 }
 
 pub use answer::{Refusal, RefusalKind};

@@ -167,6 +167,8 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     node::start(plan.node.clone()).await?;
     let api = start_api(plan)?;
     let prometheus = start_metrics(plan)?;
+    notify::status("joining the cluster");
+    node::joined().await?;
     let bound = listen(plan).await?;
     let provide = move || async move {
         tables::provide(bound);
@@ -409,7 +411,7 @@ async fn wait_for_end(plan: &Plan, hang_up: impl Fn()) -> String {
         Either::Left(Either::Left(())) => "Signal received".to_owned(),
         Either::Left(Either::Right(())) => "The parent process is gone".to_owned(),
         Either::Right(why) => {
-            plan.failed.store(true, Ordering::Relaxed);
+            plan.failed.store(!cluster::membership::has_left(), Ordering::Relaxed);
             why
         }
     }

@@ -12,7 +12,7 @@
 //!    replicas.
 
 use super::Replication;
-use crate::topology::{Member, Topology};
+use crate::topology::{Member, MemberState, Side, Topology};
 use model::{Token, Uuid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,10 +97,24 @@ pub struct Owners {
 }
 
 impl Ring {
-    /// That of the nodes which are present.
+    /// That of the nodes which own tokens on the side that is read.
     pub fn new(topology: &Topology) -> Ring {
-        let members: Vec<Arc<Member>> =
-            topology.present().filter(|it| !it.tokens.is_empty()).cloned().collect();
+        Ring::of(topology, topology.read_side())
+    }
+
+    /// That of the nodes which own tokens on a side.
+    pub fn of(topology: &Topology, side: Side) -> Ring {
+        Ring::made_of(topology, |state| side.owns(state))
+    }
+
+    /// That of the nodes which neither join nor leave: where new tablets may be.
+    pub fn settled(topology: &Topology) -> Ring {
+        Ring::made_of(topology, |state| state == MemberState::Normal)
+    }
+
+    fn made_of(topology: &Topology, owns: impl Fn(MemberState) -> bool) -> Ring {
+        let owners = topology.members().filter(|it| owns(it.state) && !it.tokens.is_empty());
+        let members: Vec<Arc<Member>> = owners.cloned().collect();
         assert!(members.len() <= usize::from(u16::MAX), "more nodes than numbers");
         let mut named = BTreeMap::<&str, (BTreeMap<&str, u16>, usize)>::new();
         for member in &members {

@@ -10,14 +10,16 @@
 //!  - *on-shards*: a replica is on a shard that its node has.
 //!  - *covering*: as in [`TabletMap`].
 //!  - *one-a-host*: a node has one replica of a tablet at most.
+//!  - *stage-by-stage*: a tablet goes to other nodes as nodes move on the ring: both sets of
+//!    replicas are known, and the [`Stage`] says which of them is read.
 //!  - *fewest-first*: a new replica goes to the node, and there to the shard, that has the fewest
 //!    of its table among those which may have it; between equals, the fewest of all tables.
 
 use super::Replication;
 use super::ring::{Ring, Want, Wants};
-use crate::topology::Topology;
+use crate::topology::{Stage, Topology};
 use model::{Keyspace, TabletMap, Token, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tablets of one table at most.
 pub const TABLETS_MAX: u32 = 1 << 16;
@@ -45,44 +47,156 @@ impl Here {
     }
 }
 
+/// Nodes that have a tablet, and the shard on each.
+pub type Hosts = Box<[(Uuid, u16)]>;
+
+/// A tablet on its way to other replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TabletMove {
+    /// Who will have it.
+    pub to: Hosts,
+    pub stage: Stage,
+    /// Tells the stage from all others; see [`Topology::session`].
+    pub session: u64,
+}
+
+/// A step of a tablet on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TabletStep {
+    /// It is to go to these.
+    Begin(Hosts),
+    /// It comes to the next stage.
+    Advance(Stage),
+    /// It has arrived.
+    Arrive,
+    /// It stays where it was.
+    TurnBack,
+}
+
 /// Who has each tablet of a table: nodes, and the shard on each. Nothing of a table without
 /// tablets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TabletReplicas(Vec<Box<[(Uuid, u16)]>>);
+pub struct TabletReplicas {
+    all: Vec<Hosts>,
+    /// Of tablets on their way.
+    moves: BTreeMap<usize, TabletMove>,
+}
 
 impl TabletReplicas {
     /// Of each tablet.
-    pub fn new(replicas: Vec<Box<[(Uuid, u16)]>>) -> TabletReplicas {
+    pub fn new(replicas: Vec<Hosts>) -> TabletReplicas {
+        TabletReplicas::moving(replicas, BTreeMap::new())
+    }
+
+    /// The same, with those on their way.
+    pub fn moving(all: Vec<Hosts>, moves: BTreeMap<usize, TabletMove>) -> TabletReplicas {
         let twice = |of: &[(Uuid, u16)]| {
             of.iter().enumerate().any(|(at, (host, _))| of[..at].iter().any(|it| it.0 == *host))
         };
-        debug_assert!(!replicas.iter().any(|of| twice(of)), "one-a-host: a replica too many");
-        TabletReplicas(replicas)
+        let sets = all.iter().chain(moves.values().map(|it| &it.to));
+        debug_assert!(!sets.into_iter().any(|of| twice(of)), "one-a-host: a replica too many");
+        let known = moves.keys().all(|tablet| *tablet < all.len());
+        assert!(known, "covering: a tablet is on its way that is none");
+        TabletReplicas { all, moves }
     }
 
     /// The number of tablets.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Whether the table has no tablets.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
-    /// The replicas of a tablet.
+    /// The replicas of a tablet; where it is on its way, those that it goes from.
     pub fn of(&self, tablet: usize) -> &[(Uuid, u16)] {
-        &self.0[tablet]
+        &self.all[tablet]
     }
 
     /// Those of each tablet.
     pub fn iter(&self) -> impl Iterator<Item = &[(Uuid, u16)]> {
-        self.0.iter().map(|of| &**of)
+        self.all.iter().map(|of| &**of)
+    }
+
+    /// The tablets on their way.
+    pub fn moves(&self) -> &BTreeMap<usize, TabletMove> {
+        &self.moves
+    }
+
+    /// The replicas of a tablet that are read.
+    pub fn read(&self, tablet: usize) -> &[(Uuid, u16)] {
+        match self.moves.get(&tablet) {
+            Some(TabletMove { to, stage: Stage::ReadNew, .. }) => to,
+            _ => &self.all[tablet],
+        }
+    }
+
+    /// Those of the other side that are written too.
+    pub fn beside(&self, tablet: usize) -> &[(Uuid, u16)] {
+        match self.moves.get(&tablet) {
+            None | Some(TabletMove { stage: Stage::Prepare, .. }) => &[],
+            Some(TabletMove { to, stage: Stage::ReadOld, .. }) => to,
+            Some(TabletMove { stage: Stage::ReadNew, .. }) => &self.all[tablet],
+        }
+    }
+
+    /// Whether a tablet can make a step; the reason why not.
+    pub fn check(&self, tablet: usize, step: &TabletStep) -> Result<(), String> {
+        let present = self.moves.get(&tablet).map(|it| it.stage);
+        let possible = match step {
+            _ if self.all.len() <= tablet => return Err(format!("there is no tablet {tablet}")),
+            TabletStep::Begin(to) => present.is_none() && !to.is_empty(),
+            TabletStep::Advance(next) => present.is_some() && Stage::after(present) == Some(*next),
+            TabletStep::Arrive => present == Some(Stage::ReadNew),
+            TabletStep::TurnBack => present.is_some_and(|stage| stage < Stage::ReadNew),
+        };
+        match possible {
+            true => Ok(()),
+            false => {
+                Err(format!("tablet {tablet} is in {present:?}, which {step:?} does not follow"))
+            }
+        }
+    }
+
+    /// After steps that were checked; `session` was never used before.
+    pub fn after(&self, steps: &[(usize, TabletStep)], session: u64) -> TabletReplicas {
+        assert!(session != 0, "stage-by-stage: steps of no session");
+        let reused = self.moves.values().any(|moving| moving.session == session);
+        debug_assert!(!reused, "stage-by-stage: session {session} again");
+        let (mut all, mut moves) = (self.all.clone(), self.moves.clone());
+        for (tablet, step) in steps {
+            debug_assert_eq!(self.check(*tablet, step), Ok(()), "stage-by-stage");
+            match (step, moves.remove(tablet)) {
+                (TabletStep::Begin(to), None) => {
+                    let moving = TabletMove { to: to.clone(), stage: Stage::Prepare, session };
+                    moves.insert(*tablet, moving);
+                }
+                (TabletStep::Advance(stage), Some(TabletMove { to, .. })) => {
+                    moves.insert(*tablet, TabletMove { to, stage: *stage, session });
+                }
+                (TabletStep::Arrive, Some(TabletMove { to, .. })) => all[*tablet] = to,
+                _ => {}
+            }
+        }
+        TabletReplicas::moving(all, moves)
+    }
+
+    /// The tablets whose replicas differ in the other one.
+    pub fn differing(&self, other: &TabletReplicas) -> BTreeSet<usize> {
+        let count = self.count().max(other.count());
+        let differs = |tablet: &usize| {
+            self.all.get(*tablet) != other.all.get(*tablet)
+                || self.moves.get(tablet) != other.moves.get(tablet)
+        };
+        (0..count).filter(differs).collect()
     }
 
     /// Whether a node has all the shards that its replicas are said to be on.
     pub fn fit(&self, node: Here) -> bool {
-        let own = self.iter().flatten().filter(|(host, _)| *host == node.host_id);
+        let sets = self.all.iter().chain(self.moves.values().map(|it| &it.to));
+        let own = sets.flatten().filter(|(host, _)| *host == node.host_id);
         own.map(|(_, shard)| *shard).all(|shard| shard < node.shards)
     }
 
@@ -91,7 +205,9 @@ impl TabletReplicas {
     pub fn shards_on(&self, node: Here) -> Vec<u16> {
         let fit = self.fit(node);
         let shard = |(tablet, of): (usize, &[(Uuid, u16)])| {
-            let own = of.iter().find(|(host, _)| fit && *host == node.host_id);
+            let to = self.moves.get(&tablet).map_or(&[][..], |it| &it.to);
+            let all = of.iter().chain(to);
+            let own = all.into_iter().find(|(host, _)| fit && *host == node.host_id);
             own.map_or_else(|| node.dealt(tablet), |(_, shard)| *shard)
         };
         let shards: Vec<u16> = self.iter().enumerate().map(shard).collect();
@@ -130,9 +246,20 @@ pub struct Load(BTreeMap<(Uuid, u16), u32>);
 impl Load {
     /// Adds those of a table.
     pub fn add(&mut self, replicas: &TabletReplicas) {
-        for replica in replicas.iter().flatten() {
-            *self.0.entry(*replica).or_default() += 1;
+        let to = replicas.moves.values().flat_map(|it| it.to.iter());
+        for replica in replicas.iter().flatten().chain(to) {
+            self.add_one(*replica);
         }
+    }
+
+    /// One more on a shard.
+    pub(crate) fn add_one(&mut self, replica: (Uuid, u16)) {
+        *self.0.entry(replica).or_default() += 1;
+    }
+
+    /// Those of a shard.
+    pub(crate) fn of(&self, replica: (Uuid, u16)) -> u32 {
+        self.0.get(&replica).copied().unwrap_or(0)
     }
 }
 
@@ -162,7 +289,7 @@ pub fn divide(asked: Asked<'_>, topology: &Topology, here: Here, load: &Load) ->
             (count, replicas)
         }
         false => {
-            let ring = Ring::new(topology);
+            let ring = Ring::settled(topology);
             let wants = ring.wants(asked.replication);
             let count = count(&asked, &shares(&ring, &wants));
             (count, choose(&ring, &wants, count, load))

@@ -22,6 +22,8 @@ use stdx::Bytes;
 pub enum Value {
     /// A value, frozen where it is a collection.
     Atomic(Vec<u8>),
+    /// No value any more, of a column that is no collection or a frozen one.
+    Null,
     /// The elements of a set that is not frozen, instead of what it held.
     Set(Vec<Vec<u8>>),
     /// The cells of a collection that is not frozen, in its order, instead of what it held: names
@@ -143,7 +145,7 @@ impl<'s> PartitionWriter<'s> {
             let Some(value) = value else { continue };
             let column = self.schema.column(name).filter(|column| column.kind == kind);
             let Some(column) = column else { panic!("no column {name} in {}", self.schema.name) };
-            let is_value = matches!(value, Value::Atomic(_));
+            let is_value = matches!(value, Value::Atomic(_) | Value::Null);
             assert!(is_value != column.ty.is_multi_cell(), "fits-its-column: {name}");
             values.push((column.id, value));
         }
@@ -172,6 +174,10 @@ impl<'s> PartitionWriter<'s> {
             Value::Atomic(value) => {
                 let state = self.state(&value);
                 row.cell(column, Cell { timestamp: self.timestamp, state });
+            }
+            Value::Null => {
+                let deletion_time = self.timestamp.div_euclid(1_000_000);
+                row.cell(column, Cell::dead(self.timestamp, deletion_time));
             }
             Value::Set(mut elements) => {
                 elements.sort();

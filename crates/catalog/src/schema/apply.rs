@@ -2,6 +2,7 @@
 //!
 //! Invariants: those of [`super`].
 
+use super::change::TabletsAfter;
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
 use crate::placement::tablets::{Asked, Load, SCALE, divide};
@@ -109,6 +110,18 @@ impl<L: Local> Schema<L> {
         for entry in moved {
             let tablets = before.by_id[&entry.schema.id].tablets.clone();
             self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
+        }
+        self
+    }
+
+    /// The same schema with tablets elsewhere; tables that are not there are passed over.
+    pub fn with_tablets(mut self, all: &[TabletsAfter]) -> Schema<L> {
+        for TabletsAfter { table, replicas, .. } in all {
+            if let Some(entry) = self.by_id.get(table).cloned() {
+                assert!(entry.replicas.count() == replicas.count(), "covering: of {table}");
+                let replicas = Rc::new(replicas.clone());
+                self.put_entry(Rc::new(TableEntry { replicas, ..(*entry).clone() }));
+            }
         }
         self
     }

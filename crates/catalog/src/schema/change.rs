@@ -1,9 +1,9 @@
 //! The changes that a schema can undergo, as values.
 
-use crate::placement::Division;
+use crate::placement::{Division, TabletReplicas};
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, Type, UserType};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One change of the schema. What statements leave open (order of columns and options, a table's
 /// version and tablets) is added when it is completed.
@@ -59,6 +59,14 @@ impl Tablets {
         let before = self.0.insert(table, division);
         assert!(before.is_none(), "ids-for-life: table {table} was made twice");
     }
+}
+
+/// Where the tablets of a table are after a change of some of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TabletsAfter {
+    pub table: TableId,
+    pub replicas: TabletReplicas,
+    pub changed: BTreeSet<usize>,
 }
 
 /// Changes that name everything: whoever applies them to the snapshot that they were completed for

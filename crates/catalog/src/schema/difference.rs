@@ -5,6 +5,7 @@
 //!  - *there-and-back*: the first snapshot, with the changes applied, is the second one.
 //!  - *what-differs*: what both have is not touched.
 
+use super::change::TabletsAfter;
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind};
 use model::schema::{UserAggregate, UserFunction};
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 impl<L: Local> Schema<L> {
     /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
     /// later change may mention. A table that has another id is another table. A table that is in
-    /// both has the same tablets.
+    /// both has the same tablets; where they are is told by [`Schema::tablets_since`].
     pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
         let mut complete = Complete::default();
         for (name, old) in &before.keyspaces {
@@ -40,6 +41,26 @@ impl<L: Local> Schema<L> {
             self.version
         );
         complete
+    }
+}
+
+impl<L: Local> Schema<L> {
+    /// The tables of both snapshots whose tablets are elsewhere in this one.
+    pub fn tablets_since<M: Local>(&self, before: &Schema<M>) -> Vec<TabletsAfter> {
+        let mut out = Vec::new();
+        for (table, new) in &self.by_id {
+            let Some(old) = before.by_id.get(table) else { continue };
+            if old.replicas != new.replicas {
+                let changed = new.replicas.differing(&old.replicas);
+                debug_assert!(!changed.is_empty(), "there-and-back: no tablet differs");
+                out.push(TabletsAfter {
+                    table: *table,
+                    replicas: (*new.replicas).clone(),
+                    changed,
+                });
+            }
+        }
+        out
     }
 }
 
@@ -100,7 +121,6 @@ fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, comple
         Some(old) => {
             let name = &new.schema.name;
             assert!(old.tablets == new.tablets, "there-and-back: the tablets of {name} differ");
-            assert!(old.replicas == new.replicas, "there-and-back: the replicas of {name} differ");
             if old.schema != new.schema {
                 complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
             }

@@ -27,7 +27,7 @@ pub mod image;
 pub mod testing;
 
 pub(crate) use apply::normalize_table;
-pub use change::{Complete, SchemaChange, Tablets};
+pub use change::{Complete, SchemaChange, Tablets, TabletsAfter};
 pub(crate) use check::check_tablets;
 pub use image::SchemaImage;
 

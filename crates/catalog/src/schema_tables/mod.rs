@@ -22,7 +22,7 @@ pub mod write;
 
 pub use crate::rows::DamagedSchema;
 
-use crate::schema::{Complete, Local, Schema};
+use crate::schema::{Complete, Local, Schema, TabletsAfter};
 use mutation::FrozenMutation;
 use write::Writer;
 
@@ -51,6 +51,21 @@ pub(crate) fn mutations<L: Local>(
         }
     }
     (out, timestamp)
+}
+
+/// Rows of some tablets of tables that are there.
+pub(crate) fn tablet_rows<L: Local>(
+    schema: &Schema<L>,
+    all: &[TabletsAfter],
+    timestamp: i64,
+) -> Vec<FrozenMutation> {
+    let mut writer = Writer::new(schema);
+    for TabletsAfter { table, replicas, changed } in all {
+        if let Some(entry) = schema.table_by_id(*table) {
+            writer.some_tablets((*table, &entry.tablets), replicas, changed, timestamp);
+        }
+    }
+    writer.finish()
 }
 
 #[cfg(test)]

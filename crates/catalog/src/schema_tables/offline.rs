@@ -132,7 +132,7 @@ impl SchemaRows {
         let rows = rows.map(|row| Reader { row, table: TABLETS.name });
         let mut tablets = Vec::new();
         for row in rows.filter(|row| row.uuid("table_id").is_ok_and(|it| it == id)) {
-            let (last_token, replicas) = (row.bigint("last_token")?, row.replicas()?);
+            let (last_token, replicas) = (row.bigint("last_token")?, row.replicas("replicas")?);
             tablets.push(StoredTablet { last_token, replicas });
         }
         tablets.sort_by_key(|tablet| tablet.last_token);

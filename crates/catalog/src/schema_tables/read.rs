@@ -225,14 +225,18 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
 /// Where the stored tablets of a table end, and their replicas; `None` when it has none.
 fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<(Vec<Token>, TabletReplicas)>> {
     let (mut last_tokens, mut replicas) = (Vec::new(), Vec::new());
+    let mut moves = BTreeMap::new();
     for row in stored.of("tablets", id.as_bytes(), "") {
         last_tokens.push(Token(row.bigint("last_token")?));
-        replicas.push(row.checked_replicas()?);
+        if row.optional("stage").is_some() {
+            moves.insert(replicas.len(), row.tablet_move()?);
+        }
+        replicas.push(row.checked_replicas("replicas")?);
     }
     match last_tokens.last() {
         None => Ok(None),
         Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
-            Ok(Some((last_tokens, TabletReplicas::new(replicas))))
+            Ok(Some((last_tokens, TabletReplicas::moving(replicas, moves))))
         }
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");

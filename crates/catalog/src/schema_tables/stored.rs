@@ -5,7 +5,9 @@
 //!  - *by-owner*: [`Stored`] has a row under the keyspace and table that its key names, and nowhere
 //!    else; rows of one owner are in clustering order.
 
+use crate::placement::{Hosts, TabletMove};
 use crate::rows::{DamagedSchema, Row};
+use crate::topology::Stage;
 use model::value::collection::{fields, list_elements, map_entries};
 use model::{ColumnKind, Uuid};
 use std::collections::BTreeMap;
@@ -156,22 +158,21 @@ impl Reader<'_> {
         texts.ok_or_else(|| self.damaged(format!("{name} is not a list of strings")))
     }
     /// The hosts of a tablet and its shard on each.
-    pub(super) fn replicas(&self) -> Read<Vec<(Uuid, i32)>> {
+    pub(super) fn replicas(&self, name: &str) -> Read<Vec<(Uuid, i32)>> {
         let replica = |tuple: &[u8]| {
             let mut fields = fields(tuple);
             let host = <[u8; 16]>::try_from(fields.next()?.ok()??).ok()?;
             let shard = <[u8; 4]>::try_from(fields.next()?.ok()??).ok()?;
             Some((Uuid::from_bytes(host), i32::from_be_bytes(shard)))
         };
-        let tuples = list_elements(self.needed("replicas")?);
+        let tuples = list_elements(self.needed(name)?);
         let replicas = tuples.map(|tuple| replica(tuple.ok()??)).collect::<Option<Vec<_>>>();
-        replicas
-            .ok_or_else(|| self.damaged("replicas is not a list of hosts and shards".to_owned()))
+        replicas.ok_or_else(|| self.damaged(format!("{name} is not a list of hosts and shards")))
     }
     /// The same, where each host is named once and each shard can be one.
-    pub(super) fn checked_replicas(&self) -> Read<Box<[(Uuid, u16)]>> {
+    pub(super) fn checked_replicas(&self, name: &str) -> Read<Hosts> {
         let mut out: Vec<(Uuid, u16)> = Vec::new();
-        for (host, shard) in self.replicas()? {
+        for (host, shard) in self.replicas(name)? {
             let shard = u16::try_from(shard);
             let shard = shard.map_err(|_| self.damaged("a tablet on no shard".to_owned()))?;
             if out.iter().any(|(known, _)| *known == host) {
@@ -180,6 +181,15 @@ impl Reader<'_> {
             out.push((host, shard));
         }
         Ok(out.into_boxed_slice())
+    }
+    /// Where a tablet goes that is on its way.
+    pub(super) fn tablet_move(&self) -> Read<TabletMove> {
+        let (to, stage) = (self.checked_replicas("new_replicas")?, self.text("stage")?);
+        let stage = Stage::from_name(&stage)
+            .ok_or_else(|| self.damaged(format!("a tablet in the stage {stage}")))?;
+        let session = u64::try_from(self.uuid("session")?.as_u128());
+        let session = session.map_err(|_| self.damaged("a session that is none".to_owned()))?;
+        Ok(TabletMove { to, stage, session })
     }
 }
 

@@ -4,15 +4,16 @@ mod functions;
 
 use super::racks;
 use super::stored::kind_name;
-use crate::placement::Division;
+use crate::placement::{Division, TabletMove, TabletReplicas};
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
 use crate::schema::{Local, Schema, SchemaChange, Tablets, check_tablets};
 use crate::system_tables::is_system_keyspace;
 use model::schema::{DroppedColumn, TableOptions};
 use model::value::collection::write_tuple;
-use model::{Column, ColumnKind, Keyspace, TableSchema, UserType, Uuid};
+use model::{Column, ColumnKind, Keyspace, TableSchema, TabletMap, UserType, Uuid};
 use mutation::FrozenMutation;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use stdx::Put;
 
@@ -292,9 +293,25 @@ impl<'s, L: Local> Writer<'s, L> {
             ("table_name", text(&table.name)),
             ("tablet_count", int(tablets.count() as i32)),
         ]);
-        for (last, of) in tablets.last_tokens().iter().zip(replicas.iter()) {
-            let cells = vec![("replicas", hosts_and_shards(of))];
-            partition.row(&[&last.0.to_be_bytes()], cells);
+        for (tablet, last) in tablets.last_tokens().iter().enumerate() {
+            partition.row(&[&last.0.to_be_bytes()], tablet_cells(replicas, tablet));
+        }
+        self.push(partition);
+    }
+
+    /// Some tablets of a table that is there.
+    pub fn some_tablets(
+        &mut self,
+        (id, tablets): (Uuid, &TabletMap),
+        replicas: &TabletReplicas,
+        changed: &BTreeSet<usize>,
+        timestamp: i64,
+    ) {
+        let schema = self.system_table("system", "tablets");
+        let mut partition = PartitionWriter::new(schema, &[id.as_bytes()], timestamp);
+        for tablet in changed {
+            let last = tablets.last_tokens()[*tablet];
+            partition.row(&[&last.0.to_be_bytes()], tablet_cells(replicas, *tablet));
         }
         self.push(partition);
     }
@@ -305,6 +322,26 @@ impl<'s, L: Local> Writer<'s, L> {
         partition.delete_rows(&[]);
         self.push(partition);
     }
+}
+
+/// The replicas of a tablet, and where it goes.
+fn tablet_cells(replicas: &TabletReplicas, tablet: usize) -> Vec<(&'static str, Option<Value>)> {
+    let null = || Some(Value::Null);
+    let (to, stage, session, transition) = match replicas.moves().get(&tablet) {
+        None => (null(), null(), null(), null()),
+        Some(TabletMove { to, stage, session }) => {
+            let session = Uuid::from_u128(u128::from(*session)).into_bytes();
+            let session = Some(Value::Atomic(session.to_vec()));
+            (hosts_and_shards(to), text(stage.name()), session, text("migration"))
+        }
+    };
+    vec![
+        ("replicas", hosts_and_shards(replicas.of(tablet))),
+        ("new_replicas", to),
+        ("stage", stage),
+        ("session", session),
+        ("transition", transition),
+    ]
 }
 
 /// A list of tuples of host and shard.

@@ -91,6 +91,71 @@ fn what_all_can_do_is_enabled_for_good_and_who_is_lost_does_not_count() {
     assert_eq!(found(&[whole(&after, 10), whole(&before, 20)]), before);
 }
 
+/// *stage-by-stage*
+#[test]
+fn nodes_move_stage_by_stage() {
+    let place = ("dc1", "rack1");
+    let joining = |number, tokens: &[i64]| Member {
+        state: MemberState::Joining,
+        ..member(number, place, tokens)
+    };
+    let id = |number: u128| Uuid::from_u128(number);
+    let before = topology(&[member(1, place, &[1]), member(2, place, &[2])]);
+    let advance = TopologyChange::Advance;
+    let refused = |topology: &Topology, change: &TopologyChange, part: &str| {
+        let refused = topology.check(change).expect_err(part);
+        assert!(refused.contains(part), "{refused}");
+    };
+    refused(&before, &advance(Stage::Prepare), "no node joins or leaves");
+    refused(&before, &TopologyChange::Arrive, "nobody arrives");
+    refused(&before, &TopologyChange::TurnBack(id(1)), "is normal");
+    let mut now = before.clone();
+    let mut all = vec![whole(&before, 10)];
+    let mut make = |now: &mut Topology, changes: Vec<TopologyChange>| {
+        for change in &changes {
+            assert_eq!(now.check(change), Ok(()), "{change:?}");
+            *now = now.apply(change);
+        }
+        all.push(mutation(now, &changes, 10 * (1 + all.len() as i64)));
+        assert_eq!(found(&all), *now);
+        assert_eq!(found(&[whole(now, 10)]), *now);
+    };
+    let set = |member: Member| TopologyChange::Set(member);
+    make(&mut now, vec![set(joining(3, &[3])), TopologyChange::Leave(id(1))]);
+    refused(&now, &TopologyChange::Leave(id(1)), "is decommissioning already");
+    refused(&now, &TopologyChange::Leave(id(2)), "the last one that owns tokens");
+    refused(&now, &advance(Stage::ReadOld), "does not follow");
+    assert_eq!((now.read_side(), now.other_side()), (Side::Old, None));
+    make(&mut now, vec![advance(Stage::Prepare)]);
+    assert_eq!((now.read_side(), now.other_side()), (Side::Old, None));
+    refused(&now, &set(joining(4, &[4])), "wait until others have joined or left");
+    refused(&now, &TopologyChange::Leave(id(2)), "wait until others");
+    // Who has no tokens has nothing to wait for.
+    assert_eq!(now.check(&set(member(5, place, &[]))), Ok(()));
+    make(&mut now, vec![advance(Stage::ReadOld)]);
+    assert_eq!((now.read_side(), now.other_side()), (Side::Old, Some(Side::New)));
+    // Who turns back has others begin anew.
+    let mut back = now.clone();
+    back = back.apply(&TopologyChange::TurnBack(id(3)));
+    assert_eq!((back.stage(), back.movers().count()), (None, 1));
+    assert_eq!(back.member(id(3)).map(|it| it.state), Some(MemberState::Left));
+    back = back.apply(&TopologyChange::TurnBack(id(1)));
+    assert_eq!(back.member(id(1)).map(|it| it.state), Some(MemberState::Normal));
+    make(&mut now, vec![advance(Stage::ReadNew)]);
+    assert_eq!((now.read_side(), now.other_side()), (Side::New, Some(Side::Old)));
+    refused(&now, &TopologyChange::TurnBack(id(3)), "too late");
+    make(&mut now, vec![TopologyChange::Arrive]);
+    let states = [1, 2, 3].map(|number| now.member(id(number)).map(|it| it.state));
+    let (left, normal) = (Some(MemberState::Left), Some(MemberState::Normal));
+    assert_eq!((states, now.stage()), ([left, normal, normal], None));
+    // A node in the place of one that is lost has its tokens and its address.
+    make(&mut now, vec![TopologyChange::Lost(id(2)), TopologyChange::Leave(id(2))]);
+    let instead = Member { address: member(2, place, &[]).address, ..joining(6, &[2]) };
+    refused(&now, &set(Member { state: MemberState::Normal, ..instead.clone() }), "where node");
+    make(&mut now, vec![set(instead)]);
+    refused(&now, &TopologyChange::TurnBack(id(2)), "cannot come back");
+}
+
 #[test]
 fn foreign_rows_are_a_topology_or_damage() {
     let stored = rows(

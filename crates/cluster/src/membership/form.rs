@@ -158,8 +158,43 @@ impl Pulse {
     }
 }
 
-/// A node that wants to join, as bytes.
-pub(super) fn encode_member(member: &Member) -> Vec<u8> {
+/// A node that wants to join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Applicant {
+    pub(super) member: Member,
+    /// The host id, or the address, of the node in whose place it comes; empty: of none.
+    pub(super) replaces: String,
+}
+
+impl Applicant {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = encode_member(&self.member);
+        debug_assert!(self.replaces.len() < 256, "one-form: a long name of a node");
+        // Nodes of versions that replace none do not know of more.
+        if !self.replaces.is_empty() {
+            put_text(&self.replaces, &mut out);
+        }
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Applicant, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let member = member(&mut cursor)?;
+        let replaces = match cursor.rest().is_empty() {
+            true => String::new(),
+            false => text(&mut cursor, "the node that is replaced")?,
+        };
+        ended(&cursor)?;
+        let has_form = !replaces.is_empty() || bytes.len() == encode_member(&member).len();
+        match has_form {
+            true => Ok(Applicant { member, replaces }),
+            false => Err(Damaged::new("a node without a name is replaced", 0)),
+        }
+    }
+}
+
+/// A node, as bytes.
+fn encode_member(member: &Member) -> Vec<u8> {
     debug_assert!(member.tokens.len() <= CONTACTS_MAX, "few: {} tokens", member.tokens.len());
     let mut out = Vec::new();
     out.put(member.host_id.as_bytes());
@@ -178,32 +213,30 @@ pub(super) fn encode_member(member: &Member) -> Vec<u8> {
     out
 }
 
-/// From bytes. It is a normal one.
-pub(super) fn decode_member(bytes: &[u8]) -> Result<Member, Damaged> {
-    let mut cursor = Cursor::new(bytes);
+/// See [`encode_member`]. It is a normal one.
+fn member(cursor: &mut Cursor<'_>) -> Result<Member, Damaged> {
     let host_id = Uuid::from_bytes(cursor.array("a host id")?);
-    let address = address(&mut cursor)?;
-    let client = self::address(&mut cursor)?;
-    let data_center = text(&mut cursor, "a data center")?;
-    let rack = text(&mut cursor, "a rack")?;
-    let release_version = text(&mut cursor, "a release")?;
+    let address = address(cursor)?;
+    let client = self::address(cursor)?;
+    let data_center = text(cursor, "a data center")?;
+    let rack = text(cursor, "a rack")?;
+    let release_version = text(cursor, "a release")?;
     let shards = cursor.u16("the shards of a node")?;
     if host_id.is_nil() || shards == 0 || data_center.is_empty() || rack.is_empty() {
         return Err(cursor.damaged("a node without a name, a place, or shards"));
     }
-    let tokens = (0..count(&mut cursor, "tokens")?)
+    let tokens = (0..count(cursor, "tokens")?)
         .map(|_| cursor.i64("a token").map(Token))
         .collect::<Result<Vec<Token>, Damaged>>()?;
     if !tokens.is_sorted_by(|a, b| a < b) {
         return Err(cursor.damaged("tokens that do not ascend"));
     }
-    let features = (0..count(&mut cursor, "features")?)
-        .map(|_| text(&mut cursor, "a feature"))
+    let features = (0..count(cursor, "features")?)
+        .map(|_| text(cursor, "a feature"))
         .collect::<Result<Vec<String>, Damaged>>()?;
     if !features.is_sorted_by(|a, b| a < b) {
         return Err(cursor.damaged("features that do not ascend"));
     }
-    ended(&cursor)?;
     Ok(Member {
         host_id,
         state: MemberState::Normal,
@@ -321,7 +354,7 @@ mod tests {
         })
     }
 
-    fn member() -> impl Strategy<Value = Member> {
+    fn any_member() -> impl Strategy<Value = Member> {
         let sets = (any::<BTreeSet<i64>>(), proptest::collection::btree_set("[a-z]{1,9}", 0..4));
         let texts = ("[a-z]{1,9}", "[a-z\u{e9}]{1,9}", ".{0,9}");
         (contact(), contact(), texts, 1u16.., sets).prop_map(|(at, client, texts, shards, sets)| {
@@ -345,11 +378,13 @@ mod tests {
         #[test]
         fn what_is_said_is_heard(
             acquaintance in acquaintance(),
-            member in member(),
+            member in any_member(),
             why in ".{0,99}",
+            replaces in "[a-z0-9.:-]{0,40}",
         ) {
             prop_assert_eq!(Acquaintance::decode(&acquaintance.encode()), Ok(acquaintance.clone()));
-            prop_assert_eq!(decode_member(&encode_member(&member)), Ok(member));
+            let applicant = Applicant { member, replaces };
+            prop_assert_eq!(Applicant::decode(&applicant.encode()), Ok(applicant));
             let answers =
                 [Answer::Accepted(acquaintance), Answer::Refused(why.clone()), Answer::Later(why)];
             for answer in answers {
@@ -363,20 +398,22 @@ mod tests {
         /// *one-form*
         #[test]
         fn any_bytes_have_one_form_or_are_damaged(
-            member in member(),
+            member in any_member(),
             acquaintance in acquaintance(),
             place: prop::sample::Index,
             byte: u8,
             garbage: Vec<u8>,
+            replaces in "[a-z]{0,3}",
         ) {
-            let mut changed = [encode_member(&member), Answer::Accepted(acquaintance).encode()];
+            let applicant = Applicant { member, replaces };
+            let mut changed = [applicant.encode(), Answer::Accepted(acquaintance).encode()];
             for bytes in &mut changed {
                 let at = place.index(bytes.len());
                 bytes[at] = byte;
             }
             for bytes in changed.into_iter().chain([garbage]) {
-                if let Ok(member) = decode_member(&bytes) {
-                    prop_assert_eq!(encode_member(&member), &bytes[..]);
+                if let Ok(applicant) = Applicant::decode(&bytes) {
+                    prop_assert_eq!(applicant.encode(), &bytes[..]);
                 }
                 if let Ok(answer) = Answer::decode(&bytes) {
                     prop_assert_eq!(answer.encode(), &bytes[..]);

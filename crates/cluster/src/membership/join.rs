@@ -3,19 +3,20 @@
 //!
 //! Invariants
 //!  - *decided-in-order*: whether a node may join is decided on the catalog that its entry follows.
-//!  - *own-data-stays*: a node that has tables of its own does not join others, and a cluster that
-//!    has tables takes no node with tokens yet: its data would have to move.
+//!  - *own-data-stays*: a node that has tables of its own does not join others.
+//!  - *data-first*: where there are tables a node with tokens comes as one that joins: it owns
+//!    nothing before its data are there.
 
 use super::Membership;
 use super::discovery::{Answers, Step, Waits};
-use super::form::{Acquaintance, Answer, Contact, Pulse, decode_member, encode_member};
+use super::form::{Acquaintance, Answer, Applicant, Contact, Pulse};
 use super::transport::number;
 use super::verbs::{DISCOVER, JOIN, PING, RAFT};
 use crate::peers;
 use crate::registry::ChangeError;
 use crate::schema::{Catalog, Schema};
 use crate::uuids::time_uuid_now;
-use catalog::{Member, MemberState, TopologyChange};
+use catalog::{Member, MemberState, TopologyChange, features};
 use consensus::group::Start;
 use messaging::{Down, Messaging, Payload, Refusal, Reply, Request, Target, ToShard, Verbs};
 use model::Uuid;
@@ -49,8 +50,12 @@ fn own() -> Result<Rc<Membership>, Payload> {
     let membership = runtime::local::try_get::<Membership>();
     let of_shard_0 = membership.is_none() || runtime::shard_id() == 0;
     assert!(of_shard_0, "same-everywhere: membership is of shard 0");
-    membership
-        .ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))
+    let membership = membership
+        .ok_or_else(|| Payload::from(&b"the node starts or stops, or this is not shard 0"[..]))?;
+    if membership.expelled.borrow().is_some() {
+        return Err(refusal("this node is none of the cluster any more"));
+    }
+    Ok(membership)
 }
 
 fn refusal(what: impl ToString) -> Payload {
@@ -103,12 +108,13 @@ fn consensus_message(request: &Request) {
 
 async fn joined(request: Request) -> Reply {
     let membership = own()?;
-    let member = decode_member(&request.take_payload()).map_err(refusal)?;
+    let applicant = Applicant::decode(&request.take_payload()).map_err(refusal)?;
+    let member = applicant.member.clone();
     if member.host_id != Uuid::from_u128(request.from.host.0) {
         return Err(refusal("a node asks for another one"));
     }
     let is_known = membership.cluster.topology().member(member.host_id).is_some();
-    let answer = membership.let_in(member.clone()).await;
+    let answer = membership.let_in(applicant).await;
     match &answer {
         Answer::Accepted(_) if is_known => {}
         Answer::Accepted(_) => {
@@ -153,15 +159,67 @@ fn refuses(catalog: &Catalog, member: &Member) -> Option<String> {
         // No data is to move to it.
         return None;
     }
-    let mut keyspaces = catalog.schema.keyspaces.keys();
-    let of_users = keyspaces.find(|name| !Schema::is_system(name));
-    of_users.map(|name| {
+    (has_data(catalog) && !catalog.topology.enables(features::MOVES)).then(|| {
         format!(
-            "there is a keyspace, {name}, whose data would have to move to the new node: that is \
-             not supported yet. Start all nodes before the first keyspace is made, or this one \
-             with join_ring=false, to coordinate only"
+            "there are keyspaces, whose data would have to move to the new node, and not all nodes \
+             of the cluster can do that ({}): upgrade them first",
+            features::MOVES
         )
     })
+}
+
+/// Whether data would have to move to a node that has tokens.
+fn has_data(catalog: &Catalog) -> bool {
+    catalog.schema.keyspaces.keys().any(|name| !Schema::is_system(name))
+}
+
+/// As what a node comes in (*data-first*).
+fn comes_as(catalog: &Catalog, member: &Member) -> Member {
+    let waits = has_data(catalog) && !member.tokens.is_empty();
+    let state = if waits { MemberState::Joining } else { MemberState::Normal };
+    debug_assert!(!member.host_id.is_nil(), "decided-in-order: a node without a name");
+    Member { state, ..member.clone() }
+}
+
+/// How a node comes in the place of another one, which is dead and leaves at the same time.
+fn in_place_of(
+    catalog: &Catalog,
+    member: &Member,
+    replaces: &str,
+    alive: &[Uuid],
+) -> Result<Vec<TopologyChange>, String> {
+    let topology = &catalog.topology;
+    let is_it = |other: &&std::sync::Arc<Member>| {
+        other.host_id.to_string() == replaces || other.address.ip().to_string() == replaces
+    };
+    let Some(dead) = topology.present().find(is_it) else {
+        return Err(format!("node {replaces}, which it is to replace, is none of the cluster"));
+    };
+    let host_id = dead.host_id;
+    if alive.contains(&host_id) {
+        return Err(format!("node {host_id}, which it is to replace, is alive: decommission it"));
+    }
+    if (&dead.data_center, &dead.rack) != (&member.data_center, &member.rack) {
+        return Err(format!(
+            "node {host_id}, which it is to replace, is in data center {}, rack {}, and not in {}, \
+             {}",
+            dead.data_center, dead.rack, member.data_center, member.rack
+        ));
+    }
+    if !topology.enables(features::MOVES) {
+        return Err(format!("not all nodes of the cluster can do that ({})", features::MOVES));
+    }
+    let mut changes = Vec::new();
+    if !topology.is_lost(host_id) {
+        changes.push(TopologyChange::Lost(host_id));
+    }
+    if dead.state == MemberState::Normal {
+        changes.push(TopologyChange::Leave(host_id));
+    }
+    assert!(dead.state != MemberState::Left, "decided-in-order: {host_id} has left already");
+    let member = Member { state: MemberState::Joining, ..member.clone() };
+    changes.push(TopologyChange::Set(member));
+    Ok(changes)
 }
 
 impl Membership {
@@ -191,7 +249,8 @@ impl Membership {
         contacts
     }
 
-    async fn let_in(&self, member: Member) -> Answer {
+    async fn let_in(&self, applicant: Applicant) -> Answer {
+        let Applicant { member, replaces } = applicant;
         // Who was said to make the cluster is asked before it has.
         let deadline = Instant::now() + JOIN_MAX / 3;
         let group = loop {
@@ -214,7 +273,7 @@ impl Membership {
         let is_in = |catalog: &Catalog, member: &Member| {
             let known = catalog.topology.member(member.host_id);
             let is_lost = catalog.topology.is_lost(member.host_id);
-            !is_lost && known.is_some_and(|known| known.state == MemberState::Normal)
+            !is_lost && known.is_some_and(|known| known.state != MemberState::Left)
         };
         // It has asked before, and did not hear the answer. Nobody else is asked then: without its
         // vote there may be no majority.
@@ -222,17 +281,27 @@ impl Membership {
             self.note_moved(&member).await;
             return accepted();
         }
+        let lives = self.cluster.lives();
+        let alive: Vec<Uuid> =
+            lives.iter().filter(|(_, life)| life.is_alive).map(|(host, _)| *host).collect();
         let decide = move |catalog: &Catalog| {
             if is_in(catalog, &member) {
                 return Ok(Vec::new());
             }
-            match refuses(catalog, &member) {
-                Some(why) => Err(why),
-                None => Ok(vec![TopologyChange::Set(member.clone())]),
+            if let Some(why) = refuses(catalog, &member) {
+                return Err(why);
             }
+            if replaces.is_empty() {
+                return Ok(vec![TopologyChange::Set(comes_as(catalog, &member))]);
+            }
+            in_place_of(catalog, &member, &replaces, &alive)
         };
         match self.cluster.change_topology(decide).await {
             Ok(()) => accepted(),
+            // Others are on the move: it asks again.
+            Err(ChangeError::Refused(why)) if self.cluster.topology().stage().is_some() => {
+                Answer::Later(why)
+            }
             Err(ChangeError::Refused(why)) => Answer::Refused(why),
             Err(ChangeError::Failed(why)) => Answer::Later(why),
         }
@@ -350,7 +419,8 @@ impl Membership {
         }
         let target =
             Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
-        let payload = encode_member(&self.own()).into();
+        let replaces = self.config.replaces.clone();
+        let payload = Applicant { member: self.own(), replaces }.encode().into();
         let asked = self.messaging.call(target, JOIN, payload, JOIN_MAX).await;
         let answer = match asked {
             Ok(answer) => Answer::decode(&answer).map_err(|damaged| damaged.to_string())?,
@@ -442,7 +512,8 @@ impl Membership {
         let tell = |member: &std::sync::Arc<Member>| {
             let host = peers::host(member.host_id);
             let target = Target { shard: ToShard::At(0), ..Target::control(host) };
-            self.messaging.call(target, JOIN, encode_member(&own).into(), ANSWER_MAX)
+            let applicant = Applicant { member: own.clone(), replaces: String::new() };
+            self.messaging.call(target, JOIN, applicant.encode().into(), ANSWER_MAX)
         };
         join_all(others.map(tell)).await;
     }

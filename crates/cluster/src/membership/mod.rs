@@ -72,6 +72,9 @@ const INTRODUCTION_PERIOD: Duration = Duration::from_secs(1);
 pub struct Config {
     /// Where other nodes may be, without which this one makes a cluster of its own.
     pub seeds: Vec<SocketAddr>,
+    /// The host id, or the address, of the dead node in whose place this one comes when it joins;
+    /// empty: of none.
+    pub replaces: String,
     /// Where this node listens for others.
     pub listen: SocketAddr,
     /// How long an answer to a ping is waited for.
@@ -202,6 +205,23 @@ pub fn status() -> Option<consensus::group::Status> {
     let membership = runtime::local::try_get::<Membership>()?;
     let group = membership.group.borrow();
     group.as_ref().map(|(_, group)| group.status())
+}
+
+/// Whether this node leads the group. On shard 0.
+pub fn leads() -> bool {
+    status().is_some_and(|status| status.role == consensus::Role::Leader)
+}
+
+/// Whether the others have said that this node is none of them any more. On shard 0.
+pub fn is_expelled() -> bool {
+    let membership = runtime::local::try_get::<Membership>();
+    membership.is_some_and(|membership| membership.expelled.borrow().is_some())
+}
+
+/// Whether this node has left, as it was told to. On shard 0.
+pub fn has_left() -> bool {
+    let membership = runtime::local::try_get::<Membership>();
+    membership.is_some_and(|it| it.expelled.borrow().is_some() && it.is_leaving())
 }
 
 /// This node says from now on that it serves clients, or that it does no longer.
@@ -387,9 +407,11 @@ impl Membership {
     /// This node, as the others know it.
     fn own(&self) -> Member {
         let node = self.cluster.node();
+        let known = self.cluster.topology();
+        let state = known.member(node.host_id).map_or(MemberState::Normal, |known| known.state);
         Member {
             host_id: node.host_id,
-            state: MemberState::Normal,
+            state,
             address: self.address,
             client_address: node.rpc_address,
             client_port: node.rpc_port,

@@ -146,6 +146,11 @@ impl Touched {
                 self.keyspaces.insert(name.to_owned());
             }
         }
+        if (&*table.keyspace, &*table.name) == ("system", "tablets") {
+            // Of a table that is dropped nothing is to be read, and a new one has rows beside.
+            let entry = TableId::from_slice(key).ok().and_then(|id| schema.table_by_id(id));
+            self.keyspaces.extend(entry.map(|entry| entry.schema.keyspace.clone()));
+        }
         self.access |= Cluster::is_access_table(table);
         self.topology |= (&*table.keyspace, &*table.name) == ("system", topology::TABLE);
         Ok(())

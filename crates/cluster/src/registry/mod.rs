@@ -29,7 +29,7 @@ use crate::schema::{Catalog, Schema, TableEntry};
 use crate::settings::{Live, Settings};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
-use catalog::placement::{Here, SCALE};
+use catalog::placement::{Here, SCALE, TabletStep};
 use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
@@ -38,6 +38,7 @@ use runtime::Erased;
 use runtime::sync::Semaphore;
 use runtime::task::Scope;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::rc::Rc;
@@ -65,6 +66,9 @@ impl<E: fmt::Display> fmt::Display for ChangeError<E> {
         }
     }
 }
+
+/// Steps of tablets, each with its number, by table.
+pub type TabletSteps = BTreeMap<TableId, Vec<(usize, TabletStep)>>;
 
 /// What one shard knows of the cluster. Lives in `runtime::local`.
 pub struct Cluster {
@@ -171,10 +175,16 @@ impl Cluster {
         self.peers.replace(lives);
     }
 
-    /// Who has a token of a table.
+    /// Who has a token of a table, and is read.
     #[inline]
     pub fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
         self.placement.borrow().replicas(table, token)
+    }
+
+    /// Who is to have what is written to a token of a table.
+    #[inline]
+    pub fn writers(&self, table: &TableEntry, token: Token) -> Replicas {
+        self.placement.borrow().writers(table, token)
     }
 
     /// Where the data is, under the topology that this shard shows.
@@ -197,7 +207,7 @@ impl Cluster {
 
     /// Changes the nodes of the cluster. `decide` sees them as they are when the change has its
     /// turn, with the rest of the catalog, and says why nothing can be changed.
-    pub(crate) async fn change_topology<F>(&self, decide: F) -> Result<(), ChangeError<String>>
+    pub async fn change_topology<F>(&self, decide: F) -> Result<(), ChangeError<String>>
     where
         F: Fn(&Catalog) -> Result<Vec<TopologyChange>, String> + Send + 'static,
     {
@@ -207,6 +217,23 @@ impl Cluster {
                 return Ok((None, ()));
             }
             let command = Command::of_topology(&catalog.topology, changes, moment.micros);
+            Ok((Some(command.map_err(ChangeError::Refused)?), ()))
+        };
+        self.change_catalog(decided).await.map(drop)
+    }
+
+    /// Has tablets make steps on their way to other nodes. `decide` sees the catalog as it is when
+    /// the change has its turn, and says why nothing can be changed.
+    pub async fn change_tablets<F>(&self, decide: F) -> Result<(), ChangeError<String>>
+    where
+        F: Fn(&Catalog) -> Result<TabletSteps, String> + Send + 'static,
+    {
+        let decided = move |catalog: &Catalog, moment: Moment| {
+            let steps = decide(catalog).map_err(ChangeError::Refused)?;
+            if steps.is_empty() {
+                return Ok((None, ()));
+            }
+            let command = Command::of_tablets(&catalog.schema, &steps, moment.micros);
             Ok((Some(command.map_err(ChangeError::Refused)?), ()))
         };
         self.change_catalog(decided).await.map(drop)
@@ -557,6 +584,13 @@ impl Cluster {
             *present = Catalog { schema, access, topology }.apply(command);
         }
         let next = self.schema();
+        for moved in command.tablets() {
+            if let Some(entry) = next.table_by_id(moved.table) {
+                entry.local.show(entry.replicas.clone());
+                let shown = crate::schema::ShardLocal::are_shown(entry, &entry.replicas);
+                assert!(shown, "whole-snapshots: other tablets of {}", moved.table);
+            }
+        }
         let version = command.version().unwrap_or(next.version);
         assert!(next.version == version, "whole-snapshots: {} is not {version}", next.version);
         if let Some(storage) = runtime::local::try_get::<Storage>() {

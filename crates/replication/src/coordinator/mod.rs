@@ -20,8 +20,9 @@ mod replay;
 pub mod row_ttl;
 
 use crate::counter;
+use crate::epochs::Epochs;
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
-use crate::hints::Hints;
+use crate::hints::{Bringer, Hints};
 use crate::options::{BatchKind, Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::plan::{Requirement, requirement};
 use crate::range;
@@ -123,6 +124,8 @@ pub struct Coordinator {
     pub(crate) requests: Counts,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
+    /// Requests that go by where the data is.
+    pub(crate) epochs: Rc<Epochs>,
     nodes: nodes::Nodes,
 }
 
@@ -165,6 +168,13 @@ impl Coordinator {
         drop(background.spawn_in(STREAMING, replay::keep_replaying()));
         let present = runtime::local::try_get::<Coordinator>();
         assert!(present.is_none(), "a shard has one coordinator");
+        runtime::local::set(Rc::new(Bringer(Box::new(|written_at, mutations| {
+            Box::pin(async move {
+                let coordinator = own_coordinator();
+                let stops = |_| WriteError::Overloaded("the node stops".to_owned());
+                nodes::complete(&*coordinator.map_err(stops)?, written_at, mutations).await
+            })
+        }))));
         runtime::local::set(Rc::new(Coordinator {
             config,
             cluster: runtime::local::get(),
@@ -180,6 +190,7 @@ impl Coordinator {
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
             traffic: Traffic::of_shard(),
+            epochs: Rc::default(),
             nodes,
         }));
     }
@@ -230,7 +241,8 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        if let Some(replicas) = self.replicas(table, token) {
+        let _entered = Epochs::enter(&*self.epochs);
+        if let Some(replicas) = self.writers(table, token) {
             return Erased::new(|| self.write_spread(table, replicas, mutation, options)).await;
         }
         self.admit_write(table, options)?;
@@ -250,6 +262,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         let Some(first) = entries.first().map(|entry| entry.table.clone()) else { return Ok(()) };
+        let _entered = Epochs::enter(&*self.epochs);
         for entry in entries.iter().filter(|entry| !self.is_spread(&entry.table)) {
             self.admit_write(&entry.table, options)?;
         }
@@ -274,6 +287,7 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        let _entered = Epochs::enter(&*self.epochs);
         if self.is_spread(table) {
             check_place(table, token, &mutation);
             let begun = self.begin_write(options, 1);
@@ -304,6 +318,7 @@ impl Coordinator {
         options: &ReadOptions<'_>,
     ) -> Result<Page, ReadError> {
         if let Some(replicas) = self.replicas(table, token) {
+            let _entered = Epochs::enter(&*self.epochs);
             return Erased::new(|| self.read_spread(table, replicas, command, options)).await;
         }
         let consistency = options.consistency;
@@ -331,6 +346,7 @@ impl Coordinator {
                 }
             },
         };
+        let _entered = Epochs::enter(&*self.epochs);
         // Boxed: what need not wait is not to pay for the room that waiting takes.
         let waits = Box::pin(async move {
             match &options.wanted {

@@ -34,6 +34,7 @@ mod queue;
 mod replay;
 mod truncated;
 
+use crate::error::WriteError;
 use crate::placement::Places;
 use crate::wire;
 use cluster::traffic::Count;
@@ -51,6 +52,7 @@ use runtime::time::{Instant, sleep, timeout, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use truncated::Truncated;
@@ -172,6 +174,13 @@ pub struct Hints {
     writers: Scope,
     senders: Scope,
 }
+
+/// Brings mutations that were written at some time to those who have their data now
+/// (*follows-the-data*). Above hints; in `runtime::local` of each shard.
+pub(crate) struct Bringer(pub(crate) Box<Bring>);
+
+type Bring = dyn Fn(i64, Vec<FrozenMutation>) -> Pin<Box<dyn Future<Output = Brought>>>;
+type Brought = Result<(), WriteError>;
 
 impl Hints {
     /// Starts the hints of every shard, with those that earlier lives have left. Runs on shard 0,
@@ -417,7 +426,8 @@ impl Hints {
     }
 
     fn may_send_to(&self, host: Uuid) -> bool {
-        !self.is_paused.get() && self.places.borrow().is_alive(host)
+        let places = self.places.borrow();
+        !self.is_paused.get() && (places.is_alive(host) || places.has_left(host))
     }
 
     fn end_progress(&self, bytes: usize) {

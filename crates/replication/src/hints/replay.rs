@@ -5,12 +5,13 @@
 //!    the first that fails nothing is begun, and the next try begins with it.
 //!  - *sent-or-stays*: a segment is removed only after each of its hints was acknowledged, is too
 //!    old, was refused for good, or is damaged.
+//!  - *follows-the-data*: what a node missed that has left, those get who have its data now.
 
 use super::decide::Throttle;
 use super::file::{self, Found, Reader};
 use super::queue::Queue;
-use super::{Hints, Planted};
-use crate::wire::{Refusal, RefusalKind, verb};
+use super::{Bringer, Hints, Planted};
+use crate::wire::{self, Refusal, RefusalKind, verb};
 use messaging::{CallError, HostId, Messaging, NotSent, Payload, Target, ToShard};
 use model::Uuid;
 use runtime::task::Scope;
@@ -142,7 +143,7 @@ async fn send_segment(hints: &Rc<Hints>, queue: &Rc<Queue>, number: u64, from: u
         let (hints, sending) = (hints.clone(), sending.clone());
         let one = async move {
             let _in_flight = in_flight;
-            if !send_one(&hints, host, request).await {
+            if !send_one(&hints, host, (written_at, request)).await {
                 let first = sending.first_failed.get().map_or(at, |first| first.min(at));
                 sending.first_failed.set(Some(first));
             }
@@ -163,11 +164,17 @@ fn wait(throttle: &RefCell<Throttle>, bytes: usize, rate: u64) -> Duration {
 }
 
 /// Sends a hint; whether it need not be sent again.
-async fn send_one(hints: &Hints, host: Uuid, request: Vec<u8>) -> bool {
+async fn send_one(hints: &Hints, host: Uuid, (written_at, request): (i64, Vec<u8>)) -> bool {
     debug_assert!(0 < hints.in_flight(), "in-order: a hint that is not counted");
     let counters = &hints.counters;
     let bytes = request.len() as u64;
-    match call(host, request).await {
+    let has_left = hints.places.borrow().has_left(host);
+    debug_assert!(!request.is_empty(), "sent-or-stays: a hint of nothing");
+    let sent = match has_left {
+        true => bring_to_others(written_at, &request).await,
+        false => call(host, request).await,
+    };
+    match sent {
         Ok(()) => {
             counters.sent.add(1);
             counters.sent_bytes.add(bytes);
@@ -184,6 +191,18 @@ async fn send_one(hints: &Hints, host: Uuid, request: Vec<u8>) -> bool {
             false
         }
     }
+}
+
+/// A node has left, and others have what it had: they are to have the hint.
+async fn bring_to_others(written_at: i64, request: &[u8]) -> Result<(), Refusal> {
+    stdx::probe!("a hint for a node that has left goes to others");
+    let failed = |why: String| Refusal::new(RefusalKind::Failed, why);
+    let mutations = wire::decode_mutations(request).map_err(|error| failed(error.to_string()))?;
+    debug_assert!(!mutations.is_empty(), "follows-the-data: a hint of nothing");
+    let bringer = runtime::local::try_get::<Bringer>();
+    let bringer = bringer.ok_or_else(|| failed("the node stops".to_owned()))?;
+    let brought = (bringer.0)(written_at, mutations).await;
+    brought.map_err(|error| failed(error.to_string()))
 }
 
 async fn call(host: Uuid, request: Vec<u8>) -> Result<(), Refusal> {

@@ -5,6 +5,9 @@
 //!    level requires of it, and lost exactly when one of them cannot have any more.
 //!  - *nearest-first*: a read asks the nearest replicas that are alive, as many as the level
 //!    requires of each part, and nobody whom the level does not count.
+//!  - *both-sides*: of a write as many answers more are required as there are replicas that are
+//!    only written, of each part of the level that counts them. So whoever it is that answers, the
+//!    level is met by those that are read, and by those that will be or were read.
 //!  - *counted-once*: a replica is waited for, has answered, or has failed.
 
 use super::quorum;
@@ -19,6 +22,8 @@ pub struct Candidate {
     pub dc: u16,
     pub is_local_dc: bool,
     pub is_alive: bool,
+    /// It is written and not read.
+    pub writes_only: bool,
 }
 
 /// The replicas of a token, nearest first: seldom more than a few.
@@ -184,13 +189,21 @@ impl Tally {
     }
 }
 
-/// Of a write to all replicas that are alive, nearest first: who is waited for.
+/// Of a write to all replicas that are alive, nearest first: who is waited for (*both-sides*).
 pub fn plan_write(
     level: Consistency,
     factors: &Factors,
     candidates: &[Candidate],
 ) -> Result<Tally, Unavailable> {
     let mut tally = Tally::of(level, factors);
+    for beside in candidates.iter().filter(|one| one.writes_only) {
+        for part in tally.parts.iter_mut().filter(|part| part.scope.counts(beside)) {
+            part.required += 1;
+        }
+    }
+    let beside = candidates.iter().filter(|one| one.writes_only).count() as u32;
+    let more = tally.required().saturating_sub(Tally::required_of(level, factors));
+    debug_assert!(more <= beside, "both-sides: {more} more for {beside} beside");
     tally.check(candidates)?;
     candidates.iter().filter(|one| one.is_alive).for_each(|one| tally.wait_for(one));
     debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {candidates:?}");
@@ -214,6 +227,7 @@ pub fn plan_read(
     candidates: &[Candidate],
 ) -> Result<ReadPlan, Unavailable> {
     let mut tally = Tally::of(level, factors);
+    debug_assert!(!candidates.iter().any(|one| one.writes_only), "both-sides: it is not read");
     tally.check(candidates)?;
     let (mut asked, mut spares) = (SmallVec::new(), SmallVec::new());
     for (index, candidate) in candidates.iter().enumerate().filter(|(_, one)| one.is_alive) {

@@ -59,7 +59,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     fn candidate(dc: u16, is_alive: bool) -> Candidate {
-        Candidate { dc, is_local_dc: dc == 0, is_alive }
+        Candidate { dc, is_local_dc: dc == 0, is_alive, writes_only: false }
     }
 
     #[test]

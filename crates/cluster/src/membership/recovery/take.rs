@@ -419,10 +419,24 @@ impl Membership {
         }
     }
 
+    /// Whether it was on its way out when it was heard of last.
+    pub(in crate::membership) fn is_leaving(&self) -> bool {
+        let (topology, me) = (self.cluster.topology(), self.cluster.node().host_id);
+        let state = topology.member(me).map(|known| known.state);
+        matches!(state, Some(MemberState::Leaving | MemberState::Left)) && !topology.is_lost(me)
+    }
+
     /// This node is not one of the cluster any more. *lost-is-not-heard*
     pub(in crate::membership) fn expel(&self, why: &str) {
         self.silent.set(true);
         let host_id = self.cluster.node().host_id;
+        if self.expelled.borrow().is_none() && self.is_leaving() {
+            let text = format!("this node, {host_id}, has left its cluster: it was decommissioned");
+            tracing::info!(target: "membership", "{text}");
+            self.expelled.replace(Some(text));
+            self.expulsion.notify_all();
+            return;
+        }
         let text = format!(
             "this node, {host_id}, is no longer one of its cluster: {why}. It does not serve any \
              more: start it with an empty data directory to let it join as a new one"

@@ -41,7 +41,7 @@ impl Parts {
         let mut parts = Parts::default();
         let asked = entries.len();
         for BatchEntry { table, token, mutation } in entries {
-            let Some(replicas) = coordinator.replicas(&table, token) else {
+            let Some(replicas) = coordinator.writers(&table, token) else {
                 let shard = table.tablets.shard_of(token);
                 parts.here.entry(shard).or_default().push(mutation);
                 continue;
@@ -143,6 +143,6 @@ impl Parts {
 /// Whether the same shards of the same nodes have what is in two places, whatever their order
 /// there.
 fn is_same(a: &[Replica], b: &[Replica]) -> bool {
-    let place = |replica: &Replica| (replica.host_id, replica.shard);
+    let place = |replica: &Replica| (replica.host_id, replica.shard, replica.writes_only);
     a.iter().map(place).eq(b.iter().map(place))
 }

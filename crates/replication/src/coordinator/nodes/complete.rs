@@ -12,6 +12,7 @@ use super::batches::{Part, Parts};
 use super::peers::Told;
 use super::{Coordinator, Planted};
 use crate::coordinator::{BatchEntry, batch};
+use crate::epochs::Epochs;
 use crate::error::{WriteError, write_failed};
 use crate::hints::decide::{Denied, may_send};
 use crate::hints::{Hints, Missed};
@@ -64,6 +65,7 @@ pub(crate) async fn complete(
         entries.push(BatchEntry { table, token, mutation });
     }
     assert!(entries.len() <= remembered, "complete: {} of {remembered}", entries.len());
+    let _entered = Epochs::enter(&*coordinator.epochs);
     let Parts { here, spread } = Parts::of(coordinator, entries);
     if !here.is_empty() {
         let applied = timeout(TIMEOUT, batch::apply(coordinator, here)).await;
@@ -119,7 +121,9 @@ async fn bring(coordinator: &Coordinator, part: Part, kept_at: i64) -> Result<()
     let Part { replicas, copies, mutations } = part;
     let candidates = coordinator.candidates(&replicas);
     let factors = coordinator.factors(&copies, &replicas, LEVEL);
-    let required = quorum(factors.total).min(replicas.len() as u32);
+    let beside = replicas.iter().filter(|replica| replica.writes_only).count() as u32;
+    debug_assert!(beside <= replicas.len() as u32, "all-of-it: {beside} beside nobody");
+    let required = quorum(factors.total).min(replicas.len() as u32 - beside) + beside;
     let alive = candidates.iter().filter(|one| one.is_alive).count() as u32;
     if alive < required {
         return Err(WriteError::Unavailable { consistency: LEVEL, required, alive });

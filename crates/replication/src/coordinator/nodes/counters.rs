@@ -14,6 +14,7 @@ use super::peers::{Told, call, left};
 use super::write::{Spread, unavailable};
 use super::{Coordinator, refuse_write, target};
 use crate::coordinator::lead_counter;
+use crate::epochs::Epochs;
 use crate::error::{ReadError, WriteError, write_failed};
 use crate::options::{WriteKind, WriteOptions};
 use crate::placement::Replica;
@@ -38,12 +39,14 @@ impl Coordinator {
         refuse_write(options.consistency)?;
         let options = &super::write::with_kind(options, WriteKind::Counter);
         let until = Instant::now() + options.timeout;
-        let Some(replicas) = self.replicas(table, token) else {
+        let Some(replicas) = self.writers(table, token) else {
             return Err(WriteError::Overloaded("the table was moved".to_owned()));
         };
         let candidates = self.candidates(&replicas);
         self.check_alive(table, &replicas, &candidates, options)?;
-        let alive = replicas.iter().zip(&candidates).find(|(_, one)| one.is_alive);
+        // Who is only written does not have the counter's state yet.
+        let leads = |one: &Candidate| one.is_alive && !one.writes_only;
+        let alive = replicas.iter().zip(&candidates).find(|(_, one)| leads(one));
         let Some((leader, _)) = alive else {
             return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
         };
@@ -80,8 +83,11 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), Refusal> {
-        let replicas = self.replicas(table, token);
-        let Some(replicas) = replicas.filter(|all| all.iter().any(|one| one.is_here)) else {
+        let _entered = Epochs::enter(&*self.epochs);
+        let replicas = self.writers(table, token);
+        let leads = |one: &Replica| one.is_here && !one.writes_only;
+        debug_assert!(table.schema.is_counter(), "led-once: a table without counters");
+        let Some(replicas) = replicas.filter(|all| all.iter().any(leads)) else {
             return Err(Refusal::new(RefusalKind::Failed, "the leader is no replica any more"));
         };
         // *refused-before*: it may know more than the coordinator.

@@ -148,17 +148,22 @@ impl Coordinator {
         }
     }
 
-    /// The replicas of a token, if they are on several nodes.
+    /// The replicas of a token that are read, if they are on several nodes.
     #[inline]
     pub(crate) fn replicas(&self, table: &TableEntry, token: Token) -> Option<Rc<[Replica]>> {
-        let found = match self.nodes.places.get() {
+        listed(match self.nodes.places.get() {
             None => self.cluster.replicas(table, token),
             Some(places) => places.replicas(table, token),
-        };
-        match found {
-            Replicas::Here => None,
-            Replicas::Nodes(replicas) => Some(replicas),
-        }
+        })
+    }
+
+    /// Those that are written.
+    #[inline]
+    pub(crate) fn writers(&self, table: &TableEntry, token: Token) -> Option<Rc<[Replica]>> {
+        listed(match self.nodes.places.get() {
+            None => self.cluster.writers(table, token),
+            Some(places) => places.writers(table, token),
+        })
     }
 
     /// Whether a table has its replicas on several nodes.
@@ -174,6 +179,7 @@ impl Coordinator {
             dc: replica.dc,
             is_local_dc: replica.is_local_dc,
             is_alive: replica.is_here || places.is_alive(replica.host_id),
+            writes_only: replica.writes_only,
         };
         let here = replicas.iter().filter(|replica| replica.is_here).count();
         assert!(here <= 1, "nearest-first: this node has {here} copies");
@@ -195,11 +201,19 @@ impl Coordinator {
             _ => Vec::new(),
         };
         let everywhere = matches!(copies, Replication::Everywhere);
-        let total = if everywhere { replicas.len() as u32 } else { copies.total() };
-        let here = replicas.iter().filter(|replica| replica.is_local_dc).count() as u32;
+        let read = || replicas.iter().filter(|replica| !replica.writes_only);
+        let total = if everywhere { read().count() as u32 } else { copies.total() };
+        let here = read().filter(|replica| replica.is_local_dc).count() as u32;
         let local = if everywhere { here } else { local };
         debug_assert!(local <= total, "acknowledged-at-level: {local} copies of {total}");
         Factors { total, local, each }
+    }
+}
+
+fn listed(found: Replicas) -> Option<Rc<[Replica]>> {
+    match found {
+        Replicas::Here => None,
+        Replicas::Nodes(replicas) => Some(replicas),
     }
 }
 

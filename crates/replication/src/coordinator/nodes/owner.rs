@@ -10,6 +10,7 @@
 use super::refuse_write;
 use super::rounds::{Proposed, Rounding, Rounds};
 use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
+use crate::epochs::{Entered, Epochs};
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::paxos::{Ballot, Place};
@@ -27,6 +28,7 @@ pub struct Owner {
     key: Vec<u8>,
     at: At,
     _guard: PartitionGuard,
+    _entered: Entered<Rc<Epochs>>,
 }
 
 /// Where the partition is.
@@ -123,16 +125,20 @@ impl Owner {
         let schema = coordinator.cluster.schema();
         let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
         check_owner(coordinator, entry, &key);
-        let at = match coordinator.replicas(entry, Token::of(&key)) {
+        let entered = Epochs::enter(coordinator.epochs.clone());
+        let token = Token::of(&key);
+        let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
+        let at = match both {
             None => At::Here(coordinator.storage.clone()),
-            Some(replicas) => {
+            Some((read, written)) => {
+                debug_assert!(read.len() <= written.len(), "both-sides: {read:?} of {written:?}");
                 let place = Place { table, key: key.clone() };
                 let coordinator = coordinator.clone();
                 let (entry, how) = (entry.clone(), (options, rounding));
-                At::Nodes(Rounds::new(coordinator, entry, place, replicas, how, until))
+                At::Nodes(Rounds::new(coordinator, entry, place, [read, written], how, until))
             }
         };
-        Ok(Owner { table: entry.clone(), key, at, _guard: guard })
+        Ok(Owner { table: entry.clone(), key, at, _guard: guard, _entered: entered })
     }
 
     /// The table, as this shard shows it now.

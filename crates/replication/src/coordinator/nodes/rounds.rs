@@ -133,7 +133,9 @@ pub(crate) struct Rounds {
     coordinator: Rc<Coordinator>,
     table: Rc<TableEntry>,
     place: Place,
+    /// Those that are read are the first of them.
     replicas: Rc<[Replica]>,
+    read: Rc<[Replica]>,
     /// Their level is that of the rounds.
     options: WriteOptions,
     rounding: Rounding,
@@ -160,14 +162,15 @@ impl Rounds {
         coordinator: Rc<Coordinator>,
         table: Rc<TableEntry>,
         place: Place,
-        replicas: Rc<[Replica]>,
+        [read, replicas]: [Rc<[Replica]>; 2],
         (options, rounding): (WriteOptions, Rounding),
         until: Instant,
     ) -> Rounds {
         debug_assert!(table.schema.id == place.table, "owner-only: of another table");
         debug_assert!(!replicas.is_empty(), "chosen-by-a-majority: nobody has the partition");
         let pauses = Cell::new(0);
-        Rounds { coordinator, table, place, replicas, options, rounding, until, pauses }
+        debug_assert!(replicas.starts_with(&read), "both-sides: {read:?} and {replicas:?}");
+        Rounds { coordinator, table, place, replicas, read, options, rounding, until, pauses }
     }
 
     pub(crate) fn options(&self) -> &WriteOptions {
@@ -231,7 +234,7 @@ impl Rounds {
         let table = &*self.table;
         let (until, limit) = (self.until, None);
         let reading = Reading { table, level, until, retry, progress: &progress, limit };
-        let read = self.coordinator.read_stretch(&reading, self.replicas.clone(), command);
+        let read = self.coordinator.read_stretch(&reading, self.read.clone(), command);
         timeout(left(self.until), read).await.unwrap_or_else(|_| {
             let (received, required) = (progress.received.get(), progress.required.get());
             let received = received.min(required);
@@ -567,7 +570,7 @@ impl Coordinator {
     pub(in crate::coordinator) async fn prune(&self, place: &Place, ballot: Ballot) {
         let schema = self.cluster.schema();
         let Some(table) = schema.table_by_id(place.table) else { return };
-        let Some(replicas) = self.replicas(table, Token::of(&place.key)) else { return };
+        let Some(replicas) = self.writers(table, Token::of(&place.key)) else { return };
         debug_assert!(!ballot.is_alone(), "learned-before-next: of one replica");
         let bytes = wire::paxos::encode_place(place, ballot);
         let mut flock = Flock::new();

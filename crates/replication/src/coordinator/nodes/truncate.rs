@@ -26,6 +26,7 @@ impl Coordinator {
         patience: Duration,
     ) -> Result<(), WriteError> {
         let until = Instant::now() + patience;
+        self.refuse_while_moving()?;
         let places = self.places();
         let others = places.keepers();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
@@ -47,6 +48,23 @@ impl Coordinator {
         assert!(failures < required, "everywhere: {failures} of {required} nodes failed");
         let reason = format!("not truncated on {}", failed.join("; "));
         Err(WriteError::Failure { consistency, received, required, failures, kind, reason })
+    }
+}
+
+impl Coordinator {
+    /// What is copied from node to node may come after the truncation of the one that gets it.
+    pub(crate) fn refuse_while_moving(&self) -> Result<(), WriteError> {
+        let topology = self.cluster.topology();
+        if topology.stage().is_none() {
+            return Ok(());
+        }
+        let movers: Vec<String> = topology.movers().map(|it| it.address.ip().to_string()).collect();
+        assert!(!movers.is_empty(), "everywhere: a stage, and nobody moves");
+        let movers = movers.join(", ");
+        Err(WriteError::Refused(format!(
+            "nodes join or leave the cluster, and data are copied: {movers}. Try again when they \
+             have arrived, as nodetool status tells"
+        )))
     }
 }
 

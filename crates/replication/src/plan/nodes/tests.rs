@@ -19,6 +19,7 @@ fn any_cluster() -> impl Strategy<Value = (Factors, Vec<Candidate>)> {
                 dc,
                 is_local_dc: dc == 0,
                 is_alive: *is_alive,
+                writes_only: false,
             }));
             each.push(((0 < there).then_some(dc), *copies));
         }
@@ -69,7 +70,9 @@ proptest! {
             let Err(Unavailable { required, alive }) = planned else { unreachable!() };
             prop_assert!(alive < required.max(1));
             let nowhere = !candidates.iter().any(|one| counts(level, one));
-            let local = !counts(level, &Candidate { dc: 1, is_local_dc: false, is_alive: true });
+            let (is_local_dc, is_alive, writes_only) = (false, true, false);
+            let far = Candidate { dc: 1, is_local_dc, is_alive, writes_only };
+            let local = !counts(level, &far);
             prop_assert_eq!(required == 0, local && nowhere, "{:?} {:?}", level, &candidates);
             return Ok(());
         };
@@ -86,6 +89,62 @@ proptest! {
             let best: Vec<Candidate> = answered.iter().copied().chain(left).collect();
             prop_assert_eq!(tally.is_lost(), !is_enough(level, &factors, &best));
             prop_assert_eq!(tally.received() == tally.required(), tally.is_met());
+        }
+    }
+
+    /// *both-sides*: whoever has answered, a read meets one of them, be it of the old replicas or
+    /// of the new ones.
+    #[test]
+    fn a_read_of_either_side_meets_a_write_to_both(
+        centers in proptest::collection::vec((1u32..5, 0u32..4, 0u32..4, 0u32..4), 1..3),
+        reads_new: bool,
+        order in any::<[u16; 24]>(),
+        level in prop_oneof![
+            Just(Consistency::Quorum),
+            Just(Consistency::LocalQuorum),
+            Just(Consistency::EachQuorum),
+            Just(Consistency::Serial),
+            Just(Consistency::LocalSerial),
+        ],
+    ) {
+        let (mut candidates, mut sides, mut each) = (Vec::new(), Vec::new(), Vec::new());
+        for (dc, (copies, stay, go, come)) in (0u16..).zip(&centers) {
+            let stay = (*stay).min(*copies);
+            let (go, come) = ((*go).min(copies - stay), (*come).min(copies - stay));
+            let groups = [(stay, true, true), (go, true, false), (come, false, true)];
+            for (count, is_old, is_new) in groups {
+                let writes_only = if reads_new { !is_new } else { !is_old };
+                for _ in 0..count {
+                    let is_local_dc = dc == 0;
+                    candidates.push(Candidate { dc, is_local_dc, is_alive: true, writes_only });
+                    sides.push((is_old, is_new));
+                }
+            }
+            each.push((Some(dc), *copies));
+        }
+        let total = centers.iter().map(|(copies, ..)| copies).sum();
+        let factors = Factors { total, local: centers[0].0, each };
+        let Ok(mut tally) = plan_write(level, &factors, &candidates) else { return Ok(()) };
+        let mut turns: Vec<usize> = (0..candidates.len()).collect();
+        turns.sort_by_key(|at| order[*at]);
+        let mut answered = Vec::new();
+        for at in turns {
+            tally.acknowledge(&candidates[at]);
+            answered.push(at);
+            if tally.is_met() {
+                break;
+            }
+        }
+        prop_assert!(tally.is_met());
+        for is_on in [|it: (bool, bool)| it.0, |it: (bool, bool)| it.1] {
+            let on_side = |of: &[usize]| -> Vec<Candidate> {
+                of.iter().filter(|at| is_on(sides[**at])).map(|at| candidates[*at]).collect()
+            };
+            let missing: Vec<usize> =
+                (0..candidates.len()).filter(|at| !answered.contains(at)).collect();
+            // Those who have not answered are too few for a read.
+            let passed_by = is_enough(level, &factors, &on_side(&missing));
+            prop_assert!(!passed_by, "{level:?}: {answered:?} of {candidates:?}");
         }
     }
 
@@ -184,7 +243,8 @@ proptest! {
 
 #[test]
 fn numbers_of_an_error_are_those_of_the_part_that_is_missing() {
-    let candidate = |dc, is_alive| Candidate { dc, is_local_dc: dc == 0, is_alive };
+    let candidate =
+        |dc, is_alive| Candidate { dc, is_local_dc: dc == 0, is_alive, writes_only: false };
     let candidates =
         [candidate(0, true), candidate(0, true), candidate(0, true), candidate(1, true)];
     let factors = Factors { total: 6, local: 3, each: vec![(Some(0), 3), (Some(1), 3)] };

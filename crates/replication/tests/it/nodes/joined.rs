@@ -29,6 +29,7 @@ async fn live(ip: IpAddr, seed: SocketAddr) {
     cluster::boot(BootConfig { node, ..config }).await.expect("a start");
     Coordinator::start(Config::new(Duration::ZERO)).await.expect("a start");
     let config = membership::Config {
+        replaces: String::new(),
         seeds: vec![seed],
         listen: SocketAddr::new(ip, PORT),
         ping_timeout: Duration::from_millis(600),

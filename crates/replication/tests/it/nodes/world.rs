@@ -76,6 +76,7 @@ impl Ring {
             .zip(0..)
             .map(|(node, rank)| Replica {
                 rank,
+                writes_only: false,
                 host_id: id_of(node),
                 is_here: node == self.me,
                 is_local_dc: self.known.centers.get(self.me) == Some(&self.known.centers[node]),

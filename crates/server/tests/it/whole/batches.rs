@@ -83,7 +83,8 @@ impl Batches {
                 wrong.push(format!("whole: {parts:?} are in some parts only"));
             }
         }
-        for number in self.refused.borrow().iter().filter(|it| all[0].contains(it)) {
+        let first = all.first().cloned().unwrap_or_default();
+        for number in self.refused.borrow().iter().filter(|it| first.contains(it)) {
             wrong.push(format!("known-or-not: {number} was refused, and is there"));
         }
         wrong

@@ -7,6 +7,7 @@
 use cluster::membership::{self, Phase};
 use native::Server;
 use options::{Source, Values};
+use replication::moves::Planted;
 use runtime::sim::{Disk, NodeId, Options, World};
 use runtime::task::Scope;
 use std::cell::RefCell;
@@ -50,16 +51,23 @@ pub(super) enum DiskFault {
     Errors,
 }
 
+/// What goes on beside the rest on shard 0 of a node.
+struct Background(Scope);
+
 /// All of them.
 pub(super) struct Nodes {
     pub(super) world: World,
     machines: Vec<Machine>,
     clients: NodeId,
+    /// The first so many are the seeds of all.
+    seeds: usize,
+    /// What nodes do wrong that start.
+    pub(super) planted: Option<Planted>,
 }
 
 impl Nodes {
-    /// Machines, without a node yet.
-    pub(super) fn new(seed: u64, machines: &[Place]) -> Nodes {
+    /// Machines, without a node yet; the first so many are the seeds of all.
+    pub(super) fn new(seed: u64, machines: &[Place], seeds: usize) -> Nodes {
         testkit::log::into_trace();
         let mut world = World::new(Options::new(seed));
         let machine = |place: &Place| Machine {
@@ -70,7 +78,7 @@ impl Nodes {
         };
         let machines = machines.iter().map(machine).collect();
         let clients = world.add_node(1);
-        Nodes { world, machines, clients }
+        Nodes { world, machines, clients, seeds, planted: None }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -89,7 +97,7 @@ impl Nodes {
     /// The options of a node: those of an operator, with what is small or fast here.
     fn values(&self, node: usize) -> Values {
         let ip = self.ip(node).to_string();
-        let seeds: Vec<String> = (0..self.count()).map(|it| self.ip(it).to_string()).collect();
+        let seeds: Vec<String> = (0..self.seeds).map(|it| self.ip(it).to_string()).collect();
         let megabytes = 48 * u32::from(self.machines[node].place.shards);
         let given = [
             ("workdir", "/node".to_owned()),
@@ -126,14 +134,18 @@ impl Nodes {
         config.boot.node.rack = machine.place.rack.clone();
         config.boot.node.data_center = machine.place.data_center.clone();
         let port = SocketAddr::new(self.ip(node), PORT);
-        let started = machine.started.clone();
+        let (started, planted) = (machine.started.clone(), self.planted);
         started.replace(None);
         self.world.start(machine.id, move |shard| {
             let (config, started) = (config.clone(), started.clone());
             async move {
                 if shard == 0 {
-                    let background = Scope::new();
-                    let served = serve(config, port, &background).await;
+                    if let Some(planted) = planted {
+                        runtime::local::set(Rc::new(planted));
+                    }
+                    let background = Rc::new(Background(Scope::new()));
+                    runtime::local::set(background.clone());
+                    let served = serve(config, port, &background.0).await;
                     started.replace(Some(served));
                     std::future::pending::<()>().await;
                 }
@@ -142,14 +154,19 @@ impl Nodes {
         });
     }
 
-    /// Waits until a node serves. One whose disk failed meanwhile may say so, and is started again.
-    pub(super) fn wait(&mut self, node: usize) {
+    /// Waits until a node serves; `false`: it is none of the cluster any more, and has said so. One
+    /// whose disk failed meanwhile may say so, and is started again.
+    pub(super) fn wait(&mut self, node: usize) -> bool {
         loop {
             let started = self.machines[node].started.clone();
             let ended = || started.borrow().is_some();
             assert!(self.world.run_until(ended, START_MAX), "node {node} does not start");
             let how = started.take().expect("it has ended");
             match how {
+                Err(why) if is_gone(&why) => {
+                    self.crash(node);
+                    return false;
+                }
                 Err(_) if self.machines[node].disk_failed => {
                     self.crash(node);
                     self.machines[node].disk_failed = false;
@@ -157,7 +174,8 @@ impl Nodes {
                 }
                 how => {
                     assert_eq!(how, Ok(()), "node {node}");
-                    return drop(started.replace(Some(how)));
+                    started.replace(Some(how));
+                    return true;
                 }
             }
         }
@@ -216,6 +234,21 @@ impl Nodes {
         self.world.block_on(self.machines[node].id, 0, body)
     }
 
+    /// From now on a node that runs does wrong what is planted.
+    pub(super) fn plant(&mut self, node: usize) {
+        if let Some(planted) = self.planted {
+            self.run(node, async move { runtime::local::set(Rc::new(planted)) });
+        }
+    }
+
+    /// Begins something on shard 0 of a node that serves.
+    pub(super) fn begin(&mut self, node: usize, body: impl Future<Output = ()> + 'static) {
+        self.run(node, async {
+            let background = runtime::local::get::<Background>();
+            drop(background.0.spawn(body));
+        });
+    }
+
     /// Runs something on the machine of the clients.
     pub(super) fn run_client<F: Future + 'static>(&mut self, body: F) -> F::Output
     where
@@ -268,9 +301,17 @@ impl Nodes {
     }
 }
 
+/// Whether a node says that it is none of its cluster.
+fn is_gone(why: &str) -> bool {
+    let texts =
+        ["has left its cluster", "is no longer one of its cluster", "was not let into the cluster"];
+    texts.iter().any(|text| why.contains(text))
+}
+
 /// A node as a server has it, its listener for CQL included.
 async fn serve(config: node::Config, port: SocketAddr, background: &Scope) -> Result<(), String> {
     node::start(config).await?;
+    node::joined().await?;
     runtime::on_all_shards(move || async move {
         let ports = native::Ports { plain: Some(port), ..native::Ports::default() };
         Server::start(native::Config {

@@ -1,0 +1,410 @@
+//! Which tablets go to which nodes next: so that none is where it cannot stay, each has as many
+//! replicas as its keyspace wants, and all nodes have as much as their shards are many. Pure.
+//!
+//! A plan is some moves that may be made at once. When they are made, the next plan follows from
+//! what there is then, until there is nothing to do.
+//!
+//! Invariants
+//!  - *drained-first*: tablets leave nodes that leave or have left before anything is balanced.
+//!  - *no-worse*: a move leaves the replicas of a tablet on no fewer racks.
+//!  - *it-ends*: a move for balance makes the sum of `n * n / shards` smaller, n being what a node
+//!    has of the table; or leaves that and makes the same sum over all tables smaller. So plans
+//!    come to an end.
+//!  - *bounded*: of a plan a node gets, and gives, at most [`AT_ONCE_MAX`] tablets.
+//!  - *one-a-host*, *on-shards*: as in [`super::tablets`].
+
+use super::ring::{Ring, Want, Wants};
+use super::tablets::{Here, Hosts, TabletReplicas};
+use super::{Load, Replication};
+use crate::topology::{MemberState, Topology};
+use model::{TableId, Uuid};
+use std::collections::BTreeMap;
+
+/// Tablets of a plan that one node gets, or gives, at most.
+pub const AT_ONCE_MAX: u32 = 8;
+
+/// A table with tablets.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'t> {
+    pub table: TableId,
+    pub replicas: &'t TabletReplicas,
+    pub replication: &'t Replication,
+}
+
+/// A tablet, and where it is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub table: TableId,
+    pub tablet: usize,
+    pub to: Hosts,
+}
+
+/// A node that may get tablets.
+struct Node {
+    host_id: Uuid,
+    shards: u16,
+    /// Its part of the cluster, by each table's wants: here the place of its data center.
+    center: usize,
+    rack: usize,
+    /// Of all tables.
+    total: u32,
+    gets: u32,
+    gives: u32,
+}
+
+/// What is planned, and what all nodes have when it is done.
+struct Planner {
+    ring: Ring,
+    nodes: Vec<Node>,
+    load: Load,
+    moves: Vec<Move>,
+}
+
+/// The next moves; `tables` in an order that does not change.
+pub fn plan(topology: &Topology, tables: &[Placed<'_>]) -> Vec<Move> {
+    let mut planner = Planner::new(topology, tables);
+    for table in tables {
+        planner.mend(topology, table);
+    }
+    // *drained-first*
+    if planner.moves.is_empty() {
+        for table in tables {
+            planner.balance(table);
+        }
+    }
+    planner.moves
+}
+
+/// A tablet of a node that leaves, for which there is no other node; `None`: all can leave it.
+pub fn stuck(topology: &Topology, tables: &[Placed<'_>], host: Uuid) -> Option<(TableId, usize)> {
+    let mut planner = Planner::new(topology, tables);
+    for node in &mut planner.nodes {
+        // However many there are.
+        (node.gets, node.gives) = (0, 0);
+    }
+    let has = |of: &[(Uuid, u16)]| of.iter().any(|(it, _)| *it == host);
+    for table in tables {
+        for (tablet, of) in table.replicas.iter().enumerate().filter(|(_, of)| has(of)) {
+            let to = planner.mended(topology, table, tablet);
+            if to.is_none_or(|to| has(&to) || to.len() < of.len()) {
+                return Some((table.table, tablet));
+            }
+        }
+    }
+    None
+}
+
+impl Planner {
+    fn new(topology: &Topology, tables: &[Placed<'_>]) -> Planner {
+        let ring = Ring::settled(topology);
+        let mut load = Load::default();
+        tables.iter().for_each(|table| load.add(table.replicas));
+        let mut nodes = Vec::new();
+        for (place, member) in ring.members().iter().enumerate() {
+            let site = ring.site(place);
+            let total = (0..member.shards).map(|it| load.of((member.host_id, it))).sum();
+            nodes.push(Node {
+                host_id: member.host_id,
+                shards: member.shards,
+                center: usize::from(site.center),
+                rack: usize::from(site.rack),
+                total,
+                gets: 0,
+                gives: 0,
+            });
+        }
+        let sorted = nodes.is_sorted_by(|a, b| a.host_id < b.host_id);
+        assert!(sorted, "one-a-host: nodes are out of order");
+        Planner { ring, nodes, load, moves: Vec::new() }
+    }
+
+    fn place_of(&self, host: Uuid) -> Option<usize> {
+        self.nodes.binary_search_by_key(&host, |node| node.host_id).ok()
+    }
+
+    /// Moves the tablets of a table that are where they cannot stay, or have too many or too few
+    /// replicas.
+    fn mend(&mut self, topology: &Topology, table: &Placed<'_>) {
+        for tablet in 0..table.replicas.count() {
+            if table.replicas.moves().contains_key(&tablet) {
+                continue;
+            }
+            if let Some(to) = self.mended(topology, table, tablet) {
+                self.take_down(table, tablet, to);
+            }
+        }
+    }
+
+    /// Where a tablet is to be; `None`: where it is, or there is no room now.
+    fn mended(&self, topology: &Topology, table: &Placed<'_>, tablet: usize) -> Option<Hosts> {
+        let of = table.replicas.of(tablet);
+        let stays = |host: Uuid| {
+            let member = topology.member(host);
+            // Who is lost has its place until it is removed.
+            member.is_some_and(|it| matches!(it.state, MemberState::Normal | MemberState::Joining))
+        };
+        let mut to: Vec<(Uuid, u16)> = of.iter().filter(|(it, _)| stays(*it)).copied().collect();
+        for part in self.parts(table) {
+            let here = |to: &[(Uuid, u16)]| -> Vec<usize> {
+                let places = to.iter().filter_map(|(host, _)| self.place_of(*host));
+                places.filter(|place| part.has(&self.nodes[*place])).collect()
+            };
+            while part.copies < here(&to).len() {
+                let leaves = self.superfluous(&part, table, &here(&to));
+                to.retain(|(host, _)| *host != self.nodes[leaves].host_id);
+            }
+            while here(&to).len() < part.copies {
+                let Some(place) = self.free(topology, &part, table, (tablet, &to)) else { break };
+                let Node { host_id, shards, .. } = self.nodes[place];
+                to.push((host_id, Here { host_id, shards }.dealt(tablet)));
+            }
+        }
+        let leaves = |to: &[(Uuid, u16)], host: Uuid| to.iter().all(|(it, _)| *it != host);
+        let gone = of.iter().filter(|(host, _)| leaves(&to, *host));
+        let is_there = |host: Uuid| {
+            topology.member(host).is_some_and(|it| it.state == MemberState::Leaving)
+                && !topology.is_lost(host)
+        };
+        // One that lives goes when there is another one in its place, where the keyspace wants one.
+        if to.is_empty() || to.len() < of.len() && gone.clone().any(|(host, _)| is_there(*host)) {
+            return None;
+        }
+        let room = |node: &Node, gives: bool| match gives {
+            true => node.gives < AT_ONCE_MAX,
+            false => node.gets < AT_ONCE_MAX,
+        };
+        let mut gone_places = gone.filter_map(|(host, _)| self.place_of(*host));
+        let new = to.iter().filter(|(host, _)| leaves(of, *host));
+        let mut new_places = new.filter_map(|(host, _)| self.place_of(*host));
+        let fits = gone_places.all(|place| room(&self.nodes[place], true))
+            && new_places.all(|place| room(&self.nodes[place], false));
+        let same = to.len() == of.len() && to.iter().all(|(host, _)| !leaves(of, *host));
+        let twice = |at: usize| to[..at].iter().any(|(host, _)| *host == to[at].0);
+        debug_assert!(!(0..to.len()).any(twice), "one-a-host: {to:?}");
+        (fits && !same).then(|| to.into_boxed_slice())
+    }
+
+    /// Which replica of a part is one too many: one of the racks that have the most of them, of the
+    /// node that has the most.
+    fn superfluous(&self, part: &Part, table: &Placed<'_>, of: &[usize]) -> usize {
+        let in_rack = |rack: usize| of.iter().filter(|it| self.nodes[**it].rack == rack).count();
+        let key = |place: &&usize| {
+            let node = &self.nodes[**place];
+            (!part.is_open(node), in_rack(node.rack), self.fullness(table, **place), node.host_id)
+        };
+        debug_assert!(part.copies < of.len(), "no-worse: {of:?} are not too many");
+        *of.iter().max_by_key(key).expect("one-a-host: a replica of nobody is too many")
+    }
+
+    /// Who takes one more replica of a tablet.
+    fn free(
+        &self,
+        topology: &Topology,
+        part: &Part,
+        table: &Placed<'_>,
+        (tablet, to): (usize, &[(Uuid, u16)]),
+    ) -> Option<usize> {
+        let racks: Vec<usize> = to
+            .iter()
+            .filter_map(|(host, _)| self.place_of(*host))
+            .filter(|place| part.has(&self.nodes[*place]))
+            .map(|place| self.nodes[place].rack)
+            .collect();
+        let in_rack = |rack: usize| racks.iter().filter(|it| **it == rack).count();
+        let may = |node: &Node| {
+            let is_new = to.iter().all(|(host, _)| *host != node.host_id);
+            let lives = !topology.is_lost(node.host_id);
+            let fits = !part.is_listed || in_rack(node.rack) == 0;
+            part.has(node) && part.is_open(node) && is_new && lives && fits
+        };
+        let places = (0..self.nodes.len()).filter(|place| may(&self.nodes[*place]));
+        let count = self.nodes.len();
+        let key = |place: &usize| {
+            let node = &self.nodes[*place];
+            let turn = (*place + count - tablet % count) % count;
+            let is_full = AT_ONCE_MAX <= node.gets;
+            (is_full, in_rack(node.rack), self.fullness(table, *place), turn)
+        };
+        places.min_by_key(key)
+    }
+
+    /// What a node has of a table, and of all, for each of its shards.
+    fn fullness(&self, table: &Placed<'_>, place: usize) -> (u64, u64) {
+        let node = &self.nodes[place];
+        let per_shard = |count: u32| (u64::from(count) << 20) / u64::from(node.shards);
+        (per_shard(self.own(table, place)), per_shard(node.total))
+    }
+
+    /// What a node has of a table, with what is planned.
+    fn own(&self, table: &Placed<'_>, place: usize) -> u32 {
+        let host = self.nodes[place].host_id;
+        let planned = |tablet: usize| {
+            let mut moves = self.moves.iter();
+            moves.find(|it| it.table == table.table && it.tablet == tablet).map(|it| &it.to[..])
+        };
+        let has = |(tablet, of): (usize, &[(Uuid, u16)])| {
+            let to = table.replicas.moves().get(&tablet).map(|it| &it.to[..]);
+            let of = planned(tablet).or(to).unwrap_or(of);
+            of.iter().any(|(it, _)| *it == host)
+        };
+        table.replicas.iter().enumerate().filter(|it| has(*it)).count() as u32
+    }
+
+    /// Notes a move.
+    fn take_down(&mut self, table: &Placed<'_>, tablet: usize, to: Hosts) {
+        let of = table.replicas.of(tablet);
+        assert!(!to.is_empty(), "no-worse: tablet {tablet} goes to nobody");
+        for (host, _) in of.iter().filter(|(host, _)| to.iter().all(|(it, _)| it != host)) {
+            if let Some(place) = self.place_of(*host) {
+                self.nodes[place].gives += 1;
+                debug_assert!(0 < self.nodes[place].total, "it-ends: {host} gives what it has not");
+                self.nodes[place].total -= 1;
+            }
+        }
+        for (host, shard) in to.iter().filter(|(host, _)| of.iter().all(|(it, _)| it != host)) {
+            self.load.add_one((*host, *shard));
+            if let Some(place) = self.place_of(*host) {
+                self.nodes[place].gets += 1;
+                self.nodes[place].total += 1;
+                debug_assert!(self.nodes[place].gets <= AT_ONCE_MAX, "bounded: {host} gets more");
+            }
+        }
+        self.moves.push(Move { table: table.table, tablet, to });
+    }
+
+    /// Moves tablets of a table from nodes that have more of it, or of all, to those with less.
+    fn balance(&mut self, table: &Placed<'_>) {
+        for part in self.parts(table) {
+            while let Some((tablet, to)) = self.better(&part, table) {
+                self.take_down(table, tablet, to);
+            }
+        }
+    }
+
+    /// A move that makes things more even (*it-ends*).
+    fn better(&self, part: &Part, table: &Placed<'_>) -> Option<(usize, Hosts)> {
+        let places = || (0..self.nodes.len()).filter(|place| part.has(&self.nodes[*place]));
+        let own: BTreeMap<usize, u32> = places().map(|it| (it, self.own(table, it))).collect();
+        let within = own.iter().all(|(place, own)| *own <= self.nodes[*place].total);
+        debug_assert!(within, "it-ends: more of a table than of all: {own:?}");
+        // Twice what the sum of squares grows by, times the shards of both.
+        let grows = |(from, a): (usize, u32), (to, b): (usize, u32)| {
+            let [from, to] = [from, to].map(|it| i64::from(self.nodes[it].shards));
+            (2 * i64::from(b) + 1) * from - (2 * i64::from(a) - 1) * to
+        };
+        let mut best: Option<((i64, i64), usize, Hosts)> = None;
+        for from in places().filter(|it| 0 < own[it] && self.nodes[*it].gives < AT_ONCE_MAX) {
+            for to in places().filter(|it| *it != from && self.nodes[*it].gets < AT_ONCE_MAX) {
+                let of_table = grows((from, own[&from]), (to, own[&to]));
+                let of_all = grows((from, self.nodes[from].total), (to, self.nodes[to].total));
+                let is_better = of_table < 0 || of_table == 0 && of_all < 0;
+                let key = (of_table, of_all);
+                if !is_better || best.as_ref().is_some_and(|(known, ..)| *known <= key) {
+                    continue;
+                }
+                if let Some((tablet, hosts)) = self.movable(part, table, (from, to)) {
+                    best = Some((key, tablet, hosts));
+                }
+            }
+        }
+        best.map(|(_, tablet, to)| (tablet, to))
+    }
+
+    /// A tablet of a node that may go to another one: to the shard there that has the least.
+    fn movable(
+        &self,
+        part: &Part,
+        table: &Placed<'_>,
+        (from, to): (usize, usize),
+    ) -> Option<(usize, Hosts)> {
+        let (giver, getter) = (&self.nodes[from], &self.nodes[to]);
+        debug_assert!(from != to, "one-a-host: a tablet goes to where it is");
+        let here = Here { host_id: getter.host_id, shards: getter.shards };
+        let may = |(tablet, of): &(usize, &[(Uuid, u16)])| {
+            let is_planned =
+                self.moves.iter().any(|it| it.table == table.table && it.tablet == *tablet);
+            let moves = table.replicas.moves().contains_key(tablet);
+            let has = |host: Uuid| of.iter().any(|(it, _)| *it == host);
+            !is_planned
+                && !moves
+                && has(giver.host_id)
+                && !has(getter.host_id)
+                && self.keeps_racks(part, of, (from, to))
+        };
+        let all = table.replicas.iter().enumerate().filter(may);
+        let shard = |tablet: usize| here.dealt(tablet);
+        let key = |(tablet, _): &(usize, &[(Uuid, u16)])| {
+            (self.load.of((getter.host_id, shard(*tablet))), *tablet)
+        };
+        let (tablet, of) = all.min_by_key(key)?;
+        let moved = |(host, own): &(Uuid, u16)| match *host == giver.host_id {
+            true => (getter.host_id, shard(tablet)),
+            false => (*host, *own),
+        };
+        let to: Hosts = of.iter().map(moved).collect();
+        debug_assert!(to.len() == of.len(), "no-worse: tablet {tablet} loses a replica");
+        Some((tablet, to))
+    }
+
+    /// Whether a replica may go from one node to another (*no-worse*).
+    fn keeps_racks(&self, part: &Part, of: &[(Uuid, u16)], (from, to): (usize, usize)) -> bool {
+        let (giver, getter) = (&self.nodes[from], &self.nodes[to]);
+        if giver.rack == getter.rack || !part.has_racks {
+            return true;
+        }
+        let places = of.iter().filter_map(|(host, _)| self.place_of(*host));
+        let racks: Vec<usize> = places
+            .filter(|place| part.has(&self.nodes[*place]))
+            .map(|place| self.nodes[place].rack)
+            .collect();
+        let count = |rack: usize| racks.iter().filter(|it| **it == rack).count();
+        part.is_open(getter) && count(getter.rack) < count(giver.rack)
+    }
+
+    /// The parts of the cluster that have so many replicas each.
+    fn parts(&self, table: &Placed<'_>) -> Vec<Part> {
+        match self.ring.wants(table.replication) {
+            Wants::Anywhere(copies) => vec![Part {
+                center: None,
+                copies,
+                open: Vec::new(),
+                is_listed: false,
+                has_racks: false,
+            }],
+            Wants::Per(centers) => {
+                let part = |(center, want): (usize, Want)| Part {
+                    center: Some(center),
+                    copies: want.copies,
+                    is_listed: want.open.contains(&false),
+                    open: want.open,
+                    has_racks: true,
+                };
+                centers.into_iter().enumerate().map(part).collect()
+            }
+        }
+    }
+}
+
+/// Nodes of which a tablet has so many.
+struct Part {
+    /// `None`: all nodes, wherever they are.
+    center: Option<usize>,
+    copies: usize,
+    open: Vec<bool>,
+    /// Racks are named, of which each has one.
+    is_listed: bool,
+    has_racks: bool,
+}
+
+impl Part {
+    fn has(&self, node: &Node) -> bool {
+        self.center.is_none_or(|center| center == node.center)
+    }
+
+    fn is_open(&self, node: &Node) -> bool {
+        !self.has_racks || self.open[node.rack]
+    }
+}
+
+#[cfg(test)]
+mod tests;

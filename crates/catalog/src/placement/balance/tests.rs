@@ -1,0 +1,243 @@
+use super::*;
+use crate::placement::ring::tests::any_replication;
+use crate::placement::tablets::TabletStep;
+use crate::topology::testing::{member, topology};
+use crate::topology::{Member, Stage, TopologyChange};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Tables with their replications.
+type Tables = Vec<(TableId, TabletReplicas, Replication)>;
+
+fn placed(tables: &Tables) -> Vec<Placed<'_>> {
+    let one = |(table, replicas, replication)| Placed { table, replicas, replication };
+    tables
+        .iter()
+        .map(|(table, replicas, replication)| one((*table, replicas, replication)))
+        .collect()
+}
+
+/// Makes the moves of plans until there are none; how many there were.
+fn settle(topology: &Topology, tables: &mut Tables) -> usize {
+    let mut count = 0;
+    loop {
+        let moves = plan(topology, &placed(tables));
+        if moves.is_empty() {
+            return count;
+        }
+        count += moves.len();
+        let (mut gets, mut gives) = (BTreeMap::<Uuid, u32>::new(), BTreeMap::<Uuid, u32>::new());
+        for Move { table, tablet, to } in &moves {
+            let (_, replicas, _) =
+                tables.iter_mut().find(|(id, ..)| id == table).expect("a known table");
+            let of: BTreeSet<Uuid> = replicas.of(*tablet).iter().map(|it| it.0).collect();
+            let new: BTreeSet<Uuid> = to.iter().map(|it| it.0).collect();
+            new.difference(&of).for_each(|host| *gets.entry(*host).or_default() += 1);
+            of.difference(&new).for_each(|host| *gives.entry(*host).or_default() += 1);
+            let stages = [Stage::Prepare, Stage::ReadOld, Stage::ReadNew];
+            let mut steps = vec![TabletStep::Begin(to.clone())];
+            steps.extend(stages[1..].iter().copied().map(TabletStep::Advance));
+            steps.push(TabletStep::Arrive);
+            for (step, session) in steps.into_iter().zip(1..) {
+                assert_eq!(replicas.check(*tablet, &step), Ok(()));
+                *replicas = replicas.after(&[(*tablet, step)], session);
+            }
+        }
+        // *bounded*; who gives may be gone.
+        let is_there =
+            |host: &Uuid| topology.member(*host).is_some_and(|it| it.state == MemberState::Normal);
+        assert!(gets.values().all(|count| *count <= AT_ONCE_MAX), "{gets:?}");
+        let gives = gives.iter().filter(|(host, _)| is_there(host));
+        assert!(gives.clone().all(|(_, count)| *count <= AT_ONCE_MAX), "{gives:?}");
+    }
+}
+
+/// Nodes by rack and shards, all in one data centre.
+fn nodes(drawn: &[(usize, u16)]) -> Topology {
+    let node = |(number, (rack, shards)): (usize, &(usize, u16))| {
+        let place = ("d1", ["r1", "r2", "r3"][*rack]);
+        Member { shards: *shards, ..member(number as u8 + 1, place, &[number as i64 * 1000]) }
+    };
+    topology(&drawn.iter().enumerate().map(node).collect::<Vec<_>>())
+}
+
+/// Of each table: so many tablets, on whatever nodes there are.
+fn tables(topology: &Topology, drawn: &[(usize, Replication)]) -> Tables {
+    let mut out = Tables::new();
+    for (number, (count, replication)) in drawn.iter().enumerate() {
+        let mut table: Tables =
+            vec![(Uuid::from_u128(number as u128), TabletReplicas::default(), replication.clone())];
+        // As a table is divided that is new: by the same rules.
+        let ring = Ring::settled(topology);
+        let keyspace = crate::schema::testing::keyspace("ks", Some(*count as u32));
+        let here = Here { host_id: Uuid::from_u128(1), shards: 1 };
+        let asked = crate::placement::tablets::Asked {
+            keyspace: &keyspace,
+            replication,
+            hints: &[],
+            scale: 1.0,
+        };
+        let mut load = Load::default();
+        out.iter().for_each(|(_, replicas, _)| load.add(replicas));
+        let division = crate::placement::tablets::divide(asked, topology, here, &load);
+        table[0].1 = division.replicas;
+        if ring.members().is_empty() || table[0].1.of(0).is_empty() {
+            continue;
+        }
+        out.extend(table);
+    }
+    out
+}
+
+fn counts(tables: &Tables, table: usize) -> BTreeMap<Uuid, u32> {
+    let mut counts = BTreeMap::new();
+    for (host, _) in tables[table].1.iter().flatten() {
+        *counts.entry(*host).or_default() += 1;
+    }
+    counts
+}
+
+proptest! {
+    /// *it-ends*, *no-worse*, *one-a-host*, *on-shards*, *bounded*
+    #[test]
+    fn whatever_comes_and_goes_tablets_settle(
+        drawn in proptest::collection::vec((0usize..3, 1u16..5), 1..8),
+        spaces in proptest::collection::vec((1usize..40, any_replication()), 1..4),
+        changes in proptest::collection::vec((0u8..4, 0usize..3, 1u16..5), 0..6),
+    ) {
+        let mut topology = nodes(&drawn);
+        let mut tables = tables(&topology, &spaces);
+        prop_assume!(!tables.is_empty());
+        settle(&topology, &mut tables);
+        let mut next = drawn.len() as u8 + 1;
+        for (kind, rack, shards) in changes {
+            let present: Vec<Uuid> = topology.present().map(|it| it.host_id).collect();
+            let chosen = present[usize::from(shards) % present.len()];
+            let steps = match kind {
+                0 | 1 => {
+                    let place = ("d1", ["r1", "r2", "r3"][rack]);
+                    let new = member(next, place, &[i64::from(next) * 77]);
+                    next += 1;
+                    vec![TopologyChange::Set(Member { shards, ..new })]
+                }
+                2 => vec![TopologyChange::Leave(chosen)],
+                _ => vec![TopologyChange::Lost(chosen), TopologyChange::Leave(chosen)],
+            };
+            if kind == 2 && stuck(&topology, &placed(&tables), chosen).is_some() {
+                continue;
+            }
+            let mut after = topology.clone();
+            if steps.iter().any(|step| {
+                let fits = after.check(step).is_ok();
+                if fits { after = after.apply(step); }
+                !fits
+            }) {
+                continue;
+            }
+            topology = after;
+            settle(&topology, &mut tables);
+            if kind == 2 {
+                let mut left = tables.iter().flat_map(|it| it.1.iter().flatten());
+                prop_assert!(left.all(|(host, _)| *host != chosen), "not drained");
+            }
+            let mover = topology.movers().next().map(|it| it.host_id);
+            if let Some(mover) = mover {
+                let stages = [Stage::Prepare, Stage::ReadOld, Stage::ReadNew];
+                let steps = stages.into_iter().map(TopologyChange::Advance);
+                for step in steps.chain([TopologyChange::Arrive]) {
+                    topology = topology.apply(&step);
+                }
+                settle(&topology, &mut tables);
+                let left = tables.iter().flat_map(|it| it.1.iter().flatten());
+                let left = left.map(|it| it.0);
+                let rest: BTreeSet<Uuid> = left.filter(|host| *host == mover).collect();
+                // Of one that was lost with nobody to take its place the tablet says so still.
+                prop_assert!(kind == 3 || rest.is_empty(), "{rest:?}");
+            }
+        }
+        check(&topology, &tables)?;
+    }
+}
+
+fn check(topology: &Topology, tables: &Tables) -> Result<(), TestCaseError> {
+    let ring = Ring::settled(topology);
+    for (at, (_, replicas, replication)) in tables.iter().enumerate() {
+        let wants = ring.wants(replication);
+        for of in replicas.iter() {
+            let hosts: BTreeSet<Uuid> = of.iter().map(|it| it.0).collect();
+            prop_assert_eq!(hosts.len(), of.len());
+            let live: Vec<_> =
+                of.iter().filter_map(|(it, shard)| Some((ring.place_of(*it)?, *shard))).collect();
+            for (place, shard) in &live {
+                prop_assert!(*shard < ring.members()[*place].shards);
+            }
+            if let Wants::Per(centers) = &wants {
+                for (center, want) in centers.iter().enumerate() {
+                    let mut racks = BTreeMap::<u16, usize>::new();
+                    for (place, _) in &live {
+                        let site = ring.site(*place);
+                        if usize::from(site.center) == center {
+                            *racks.entry(site.rack).or_default() += 1;
+                        }
+                    }
+                    let lost = ring.members().iter().any(|it| topology.is_lost(it.host_id));
+                    let sum: usize = racks.values().sum();
+                    prop_assert!(sum == want.copies || lost, "{sum} of {}", want.copies);
+                }
+            }
+        }
+        // Balanced: no node has two more for a shard than another one, racks permitting.
+        if let Wants::Anywhere(_) = wants {
+            let counts = counts(tables, at);
+            let of =
+                |member: &std::sync::Arc<Member>| counts.get(&member.host_id).copied().unwrap_or(0);
+            for one in ring.members() {
+                for other in ring.members() {
+                    let (a, b) = (of(one) as i64, of(other) as i64);
+                    let (s, t) = (i64::from(one.shards), i64::from(other.shards));
+                    let grows = (2 * b + 1) * s - (2 * a - 1) * t;
+                    let all = replicas.iter().filter(|of| {
+                        let has = |host: Uuid| of.iter().any(|it| it.0 == host);
+                        has(one.host_id) && !has(other.host_id)
+                    });
+                    prop_assert!(0 <= grows || all.count() == 0, "{a} of {s} shards, {b} of {t}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A new node gets its part, of each table.
+#[test]
+fn a_node_that_comes_gets_its_part() {
+    let mut topology = nodes(&[(0, 2), (0, 2), (0, 2)]);
+    let mut tables =
+        tables(&topology, &[(64, Replication::Simple(3)), (8, Replication::Simple(2))]);
+    assert!(plan(&topology, &placed(&tables)).is_empty());
+    let new = member(4, ("d1", "r1"), &[7]);
+    topology = topology.apply(&TopologyChange::Set(new.clone()));
+    settle(&topology, &mut tables);
+    let own = [0, 1].map(|table| counts(&tables, table).get(&new.host_id).copied());
+    assert_eq!(own, [Some(48), Some(4)]);
+    // On its shards alike.
+    let on = |shard: u16| {
+        let all = tables.iter().flat_map(|it| it.1.iter().flatten());
+        all.filter(|it| **it == (new.host_id, shard)).count()
+    };
+    assert!(on(0).abs_diff(on(1)) <= 4, "{} and {}", on(0), on(1));
+}
+
+/// Where nobody could take a tablet, its node cannot leave.
+#[test]
+fn who_cannot_be_replaced_is_told() {
+    let topology = nodes(&[(0, 2), (1, 2), (2, 2)]);
+    let tables = tables(&topology, &[(8, Replication::Simple(3))]);
+    let host = Uuid::from_u128(1);
+    let leaving = topology.apply(&TopologyChange::Leave(host));
+    assert_eq!(stuck(&leaving, &placed(&tables), host), Some((tables[0].0, 0)));
+    assert!(plan(&leaving, &placed(&tables)).is_empty());
+    let more = topology.apply(&TopologyChange::Set(member(4, ("d1", "r1"), &[7])));
+    let leaving = more.apply(&TopologyChange::Leave(host));
+    assert_eq!(stuck(&leaving, &placed(&tables), host), None);
+}

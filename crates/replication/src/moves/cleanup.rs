@@ -1,0 +1,221 @@
+//! A node removes what it has no longer: when those that move have arrived, and when an operator
+//! asks for it.
+//!
+//! Invariants
+//!  - *not-while-it-gets*: nothing is removed of a range that this node has, or is about to get: a
+//!    removal and the preparation of a stage wait for each other.
+
+use super::{LOOK, Moves};
+use crate::coordinator::{Coordinator, own_coordinator};
+use cluster::{MemberState, Replication, Schema, Side, TableEntry, TableKind, Topology};
+use model::{TableId, Token, Uuid};
+use runtime::Erased;
+use runtime::group::{STREAMING, with_group};
+use runtime::time::sleep;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use storage::{Storage, StorageError};
+
+/// Ranges of tables: after the first token, up to and including the second; ascending.
+pub(super) type Ranges = BTreeMap<TableId, Vec<(Token, Token)>>;
+
+/// Removes what this node has given away, soon after nobody is on the move. Runs for ever.
+pub(super) async fn follow(coordinator: Rc<Coordinator>) {
+    let mut giving = (Ranges::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
+    loop {
+        sleep(LOOK).await;
+        let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+        if Arc::ptr_eq(&topology, &giving.1) && Rc::ptr_eq(&schema, &giving.2) {
+            continue;
+        }
+        let me = coordinator.cluster.node().host_id;
+        for (table, ranges) in gives(&topology, &schema, me) {
+            giving.0.entry(table).or_insert(ranges);
+        }
+        (giving.1, giving.2) = (topology, schema);
+        if giving.0.is_empty() || is_moving(&giving.1, &giving.2) {
+            continue;
+        }
+        let ranges = std::mem::take(&mut giving.0);
+        if let Err(why) = remove(&coordinator, ranges).await {
+            tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
+        }
+    }
+}
+
+/// Whether anybody is on the move, or a tablet.
+fn is_moving(topology: &Topology, schema: &Schema) -> bool {
+    let mut tables = schema.tables();
+    topology.stage().is_some() || tables.any(|table| !table.replicas.moves().is_empty())
+}
+
+/// What a node is about to give away, if nobody turns back.
+fn gives(topology: &Topology, schema: &Schema, me: Uuid) -> Ranges {
+    let mut out = Ranges::new();
+    let mut add = |table: &TableEntry, range: (Token, Token)| {
+        out.entry(table.schema.id).or_default().push(range);
+    };
+    for table in schema.tables().filter(|table| table.kind == TableKind::Stored) {
+        let is_local = matches!(*table.replication, Replication::Local);
+        if topology.stage().is_some() && !is_local && table.replicas.is_empty() {
+            for sides in cluster::sides(topology, &table.replication) {
+                if sides.old.contains(&me) && !sides.new.contains(&me) {
+                    add(table, (sides.after, sides.last));
+                }
+            }
+        }
+        for (tablet, moving) in table.replicas.moves() {
+            let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
+            if has(table.replicas.of(*tablet)) && !has(&moving.to) {
+                add(table, table.tablets.range(*tablet));
+            }
+        }
+    }
+    out
+}
+
+/// All that a node has no part of, of a table.
+fn foreign(topology: &Topology, table: &TableEntry, me: Uuid) -> Vec<(Token, Token)> {
+    if table.replicas.is_empty() {
+        return cluster::foreign(topology, &table.replication, me, Side::Old);
+    }
+    let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
+    let all = table.replicas.iter().enumerate().filter(|(_, of)| !has(of));
+    all.map(|(tablet, _)| table.tablets.range(tablet)).collect()
+}
+
+/// Has this node remove all that it has no part of, of tables of a keyspace; of all, where none is
+/// named.
+pub fn cleanup(keyspace: String, tables: Vec<String>) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let clean = move || async move {
+            let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+            let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+            if is_moving(&topology, &schema) {
+                return Err("data are on the move: try again when they have arrived".to_owned());
+            }
+            let me = coordinator.cluster.node().host_id;
+            if topology.member(me).is_none() {
+                return Ok(());
+            }
+            let mut ranges = Ranges::new();
+            for table in schema.tables().filter(|table| table.kind == TableKind::Stored) {
+                let is_local = matches!(*table.replication, Replication::Local);
+                let is_named = tables.is_empty() || tables.contains(&table.schema.name);
+                if !is_local && is_named && table.schema.keyspace == keyspace {
+                    ranges.insert(table.schema.id, foreign(&topology, table, me));
+                }
+            }
+            remove(&coordinator, ranges).await
+        };
+        runtime::on_shard(0, clean).await
+    })
+}
+
+/// Removes ranges of tables, as far as this node still has no part of them.
+async fn remove(coordinator: &Coordinator, all: Ranges) -> Result<(), String> {
+    let moves = runtime::local::try_get::<Moves>().ok_or("the node starts or stops")?;
+    // *not-while-it-gets*
+    let _turn = moves.clearing.acquire(1).await.map_err(|error| error.to_string())?;
+    let me = coordinator.cluster.node().host_id;
+    let is_normal = |topology: &Topology| {
+        topology.member(me).is_some_and(|member| member.state == MemberState::Normal)
+    };
+    for (table, ranges) in all {
+        let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+        // Who leaves, or has left, keeps what it has.
+        if !is_normal(&topology) {
+            return Ok(());
+        }
+        let Some(entry) = schema.table_by_id(table) else { continue };
+        if is_moving(&topology, &schema) {
+            return Err("what this node has no longer stays, since data are on the move".to_owned());
+        }
+        let foreign = foreign(&topology, entry, me);
+        let ranges = both(&merged(ranges), &merged(foreign));
+        if !ranges.is_empty() {
+            with_group(STREAMING, clear_table(table, ranges)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Ranges that touch as one.
+pub(super) fn merged(ranges: Vec<(Token, Token)>) -> Vec<(Token, Token)> {
+    let mut out: Vec<(Token, Token)> = Vec::new();
+    for (after, last) in ranges {
+        assert!(after < last, "covering: from {after:?} to {last:?}");
+        match out.last_mut() {
+            Some((_, end)) if *end == after => *end = last,
+            Some((_, end)) => {
+                assert!(*end < after, "covering: from {after:?} behind {end:?}");
+                out.push((after, last));
+            }
+            None => out.push((after, last)),
+        }
+    }
+    out
+}
+
+/// What is in ranges of both.
+fn both(a: &[(Token, Token)], b: &[(Token, Token)]) -> Vec<(Token, Token)> {
+    let mut out = Vec::new();
+    for (after, last) in a {
+        for (other_after, other_last) in b {
+            let (start, end) = (*after.max(other_after), *last.min(other_last));
+            if start < end {
+                out.push((start, end));
+            }
+        }
+    }
+    debug_assert!(out.is_sorted_by(|a, b| a.1 <= b.0), "covering: {out:?}");
+    out
+}
+
+/// Removes what this node has of a table in these ranges, on every shard.
+pub(super) async fn clear_table(table: TableId, ranges: Vec<(Token, Token)>) -> Result<(), String> {
+    debug_assert!(ranges.is_sorted_by(|a, b| a.1 < b.0), "covering: {ranges:?}");
+    let clear = move || {
+        let ranges = ranges.clone();
+        async move {
+            let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+            match storage.clear(table, ranges).await {
+                Ok(_) | Err(StorageError::UnknownTable(_)) => Ok::<(), String>(()),
+                Err(error) => Err(format!("what this node has no longer cannot go: {error}")),
+            }
+        }
+    };
+    runtime::on_all_shards(clear).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ranges(points: &[i64]) -> Vec<(Token, Token)> {
+        let mut points = points.to_vec();
+        points.sort_unstable();
+        points.dedup();
+        merged(points.chunks_exact(2).map(|two| (Token(two[0]), Token(two[1]))).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_in_both_is_in_each(
+            a in proptest::collection::vec(-20i64..20, 0..9),
+            b in proptest::collection::vec(-20i64..20, 0..9),
+        ) {
+            let (a, b) = (ranges(&a), ranges(&b));
+            let both = both(&a, &b);
+            let is_in = |ranges: &[(Token, Token)], token: i64| {
+                ranges.iter().any(|(after, last)| after.0 < token && token <= last.0)
+            };
+            for token in -21..21 {
+                prop_assert_eq!(is_in(&both, token), is_in(&a, token) && is_in(&b, token));
+            }
+            prop_assert_eq!(merged(both.clone()).is_empty(), both.is_empty());
+        }
+    }
+}

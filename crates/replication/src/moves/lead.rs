@@ -1,0 +1,372 @@
+//! The leader's part: stage after stage, until those that move have arrived.
+//!
+//! Invariants
+//!  - *one-hand*: the topology goes to the next stage only from the one that the leader has seen
+//!    through; who leads no longer changes nothing.
+
+use super::{LOOK, Planted, SAYS_EVERY, tablets};
+use crate::coordinator::{Coordinator, own_coordinator};
+use crate::wire::moves::{Progress, encode_step};
+use crate::wire::verb;
+use cluster::{Member, MemberState, Schema, Stage, TabletStep, TabletSteps, Topology};
+use cluster::{TopologyChange, membership};
+use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
+use model::Uuid;
+use runtime::task::join_all;
+use runtime::time::{Instant, sleep};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// So long nobody new has come when those that move begin: many nodes that are started at once
+/// move at once.
+const GATHERS: Duration = Duration::from_millis(300);
+/// How long a node may take to answer: requests that are under way have to end.
+const BARRIER_MAX: Duration = Duration::from_secs(60);
+const STEP_MAX: Duration = Duration::from_secs(10);
+/// Between two questions how far a node is; the first ones follow faster.
+const ASKS_EVERY: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Next {
+    /// Nobody is on the move.
+    Nothing,
+    /// Those that move begin.
+    Begin,
+    /// A stage is seen through: all nodes know it, if need be, and do what it asks for.
+    Through(Work),
+}
+
+/// A stage of nodes, or of tablets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Work {
+    session: u64,
+    stage: Stage,
+    of_tablets: bool,
+}
+
+impl Work {
+    /// Whether all nodes have to know the stage before anything else.
+    fn needs_barrier(&self) -> bool {
+        self.stage != Stage::Prepare
+    }
+
+    /// Whether nodes have something to do.
+    fn has_steps(&self) -> bool {
+        self.stage != Stage::ReadNew
+    }
+
+    fn next(&self) -> Option<Stage> {
+        match self.stage {
+            Stage::Prepare => Some(Stage::ReadOld),
+            Stage::ReadOld => Some(Stage::ReadNew),
+            Stage::ReadNew => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        let what = if self.of_tablets { "tablets" } else { "nodes" };
+        format!("{what}, {}", self.stage.name())
+    }
+}
+
+/// What the catalog says: a stage that has begun comes first.
+fn next(topology: &Topology, tablets: Option<(u64, Stage)>) -> Next {
+    let through = |session, stage, of_tablets| Next::Through(Work { session, stage, of_tablets });
+    match (tablets, topology.stage()) {
+        (Some((session, stage)), _) => through(session, stage, true),
+        (None, Some(stage)) => through(topology.session(), stage, false),
+        (None, None) if topology.movers().next().is_some() => Next::Begin,
+        (None, None) => Next::Nothing,
+    }
+}
+
+/// What the leader has seen.
+struct Seen {
+    movers: Vec<Uuid>,
+    since: Instant,
+    /// Nothing was to be done for these.
+    settled: Option<(Rc<Schema>, u64)>,
+}
+
+/// Runs for ever.
+pub(super) async fn follow(coordinator: Rc<Coordinator>) {
+    let mut seen = Seen { movers: Vec::new(), since: Instant::now(), settled: None };
+    let mut said: Option<(String, Instant)> = None;
+    loop {
+        sleep(LOOK).await;
+        if !membership::leads() {
+            seen.settled = None;
+            continue;
+        }
+        let done = match look(&coordinator, &mut seen) {
+            Next::Nothing => balance(&coordinator, &mut seen).await,
+            Next::Begin => begin(&coordinator).await,
+            Next::Through(work) => through(&coordinator, &work).await,
+        };
+        let Err(why) = done else { continue };
+        let is_said = |(text, at): &(String, Instant)| *text == why && Instant::now() < *at;
+        if !said.as_ref().is_some_and(is_said) {
+            tracing::warn!(target: "moves", "{why}; it is tried again");
+            said = Some((why, Instant::now() + SAYS_EVERY));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// What is to be done now; many nodes that are started at once begin together.
+fn look(coordinator: &Coordinator, seen: &mut Seen) -> Next {
+    let topology = coordinator.cluster.topology();
+    let movers: Vec<Uuid> = topology.movers().map(|member| member.host_id).collect();
+    if movers != seen.movers {
+        (seen.movers, seen.since) = (movers, Instant::now());
+    }
+    match next(&topology, tablets::under_way(&coordinator.cluster.schema())) {
+        Next::Begin if Instant::now() < seen.since + GATHERS => Next::Nothing,
+        next => next,
+    }
+}
+
+/// Those that move begin: first those that leave give their tablets away.
+async fn begin(coordinator: &Coordinator) -> Result<(), String> {
+    let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+    if let Some(host) = tablets::to_drain(coordinator, &topology).first().copied() {
+        let began = begin_tablets(coordinator).await?;
+        if began {
+            return Ok(());
+        }
+        let why = tablets::why_stuck(&schema, &topology, host);
+        let why = why.unwrap_or_else(|| format!("node {host} cannot give its tablets away"));
+        tracing::error!(target: "moves", "node {host} stays: {why}");
+        return change(coordinator, topology.session(), TopologyChange::TurnBack(host)).await;
+    }
+    let named = |state: MemberState| {
+        let those = topology.movers().filter(|member| member.state == state);
+        those.map(|member| member.host_id.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let (join, leave) = (named(MemberState::Joining), named(MemberState::Leaving));
+    tracing::info!(target: "moves", "nodes begin to move: joining: [{join}], leaving: [{leave}]");
+    change(coordinator, topology.session(), TopologyChange::Advance(Stage::Prepare)).await
+}
+
+/// Has the next tablets begin their way, if there are any; while a node is down, none would arrive.
+async fn begin_tablets(coordinator: &Coordinator) -> Result<bool, String> {
+    let topology = coordinator.cluster.topology();
+    if let Some(down) = first_down(coordinator, &topology) {
+        return Err(format!("tablets are to be moved, and node {down} is down"));
+    }
+    let planned = tablets::begin(&coordinator.cluster.schema(), &topology);
+    if planned.is_empty() {
+        return Ok(false);
+    }
+    let count: usize = planned.values().map(Vec::len).sum();
+    assert!(0 < count, "one-hand: no tablet begins to move");
+    tracing::info!(target: "moves", tablets = count, "tablets begin to move");
+    let made = coordinator.cluster.change_tablets(|catalog| {
+        let is_still = tablets::under_way(&catalog.schema).is_none();
+        let still = is_still && catalog.topology.stage().is_none();
+        let planned = || tablets::begin(&catalog.schema, &catalog.topology);
+        Ok(if still { planned() } else { TabletSteps::new() })
+    });
+    made.await.map_err(|error| format!("tablets cannot begin to move: {error}"))?;
+    Ok(true)
+}
+
+/// A node that is not lost, and does not answer.
+fn first_down(coordinator: &Coordinator, topology: &Topology) -> Option<Uuid> {
+    let is_down = |member: &&Arc<Member>| {
+        !topology.is_lost(member.host_id) && !coordinator.cluster.is_alive(member.host_id)
+    };
+    topology.present().find(is_down).map(|member| member.host_id)
+}
+
+/// Where nobody comes and nobody leaves, tablets go to where they are fewer.
+async fn balance(coordinator: &Coordinator, seen: &mut Seen) -> Result<(), String> {
+    let (schema, version) =
+        (coordinator.cluster.schema(), coordinator.cluster.topology().version());
+    let is_known = |(known, of): &(Rc<Schema>, u64)| Rc::ptr_eq(known, &schema) && *of == version;
+    if !seen.movers.is_empty() || seen.settled.as_ref().is_some_and(is_known) {
+        return Ok(());
+    }
+    let topology = coordinator.cluster.topology();
+    if topology.present().count() < 2 || tablets::begin(&schema, &topology).is_empty() {
+        seen.settled = Some((schema, version));
+        return Ok(());
+    }
+    match first_down(coordinator, &topology) {
+        // It is not urgent.
+        Some(_) => Ok(()),
+        None => begin_tablets(coordinator).await.map(drop),
+    }
+}
+
+/// Sees a stage through.
+async fn through(coordinator: &Coordinator, work: &Work) -> Result<(), String> {
+    let (name, began) = (work.name(), Instant::now());
+    if work.needs_barrier() && !super::is_planted(Planted::WaitsForNobody) {
+        on_all(coordinator, work, &format!("{name}: barrier"), ask_barrier).await?;
+    }
+    if work.has_steps() {
+        let ask = async |member: &Arc<Member>| ask_step(member, work.session).await;
+        on_all(coordinator, work, &name, ask).await?;
+    }
+    tracing::info!(target: "moves", took = ?began.elapsed(), "{name}: all nodes are through");
+    let (session, next) = (work.session, work.next());
+    assert!(session != 0, "one-hand: {name} of no session");
+    debug_assert!(next.is_none_or(|next| work.stage < next), "one-hand: back to {next:?}");
+    if !work.of_tablets {
+        let next = next.map_or(TopologyChange::Arrive, TopologyChange::Advance);
+        return change(coordinator, session, next).await;
+    }
+    let step = next.map_or(TabletStep::Arrive, TabletStep::Advance);
+    let made = coordinator
+        .cluster
+        .change_tablets(move |catalog| Ok(tablets::steps_of(&catalog.schema, session, &step)));
+    made.await.map_err(|error| format!("tablets cannot go on: {error}"))
+}
+
+/// Makes a change, unless somebody else has made one of that session.
+async fn change(
+    coordinator: &Coordinator,
+    session: u64,
+    change: TopologyChange,
+) -> Result<(), String> {
+    let made = coordinator.cluster.change_topology(move |catalog| {
+        let topology = &catalog.topology;
+        let is_same = topology.session() == session && topology.check(&change).is_ok();
+        Ok(if is_same { vec![change.clone()] } else { Vec::new() })
+    });
+    made.await.map_err(|error| format!("the topology cannot be changed: {error}"))
+}
+
+/// Asks all nodes that are not lost, each until it is done, this one too. Ends early where this
+/// node leads no longer, or the session is over.
+async fn on_all(
+    coordinator: &Coordinator,
+    work: &Work,
+    what: &str,
+    ask: impl AsyncFn(&Arc<Member>) -> Result<Progress, String>,
+) -> Result<(), String> {
+    let goes_on =
+        || membership::leads() && super::stage_of(coordinator, work.session) == Some(work.stage);
+    let says_at = Cell::new(Instant::now() + SAYS_EVERY);
+    let of_member = async |member: &Arc<Member>| {
+        let mut pause = ASKS_EVERY / 20;
+        loop {
+            let is_lost = || coordinator.cluster.topology().is_lost(member.host_id);
+            if is_lost() || !goes_on() {
+                return;
+            }
+            let text = match ask(member).await {
+                Ok(progress) if progress.is_done => return,
+                Ok(Progress { parts, parts_done, bytes, text, .. }) => {
+                    format!("{parts_done} of {parts} parts, {} MiB; {text}", bytes >> 20)
+                }
+                Err(why) => why,
+            };
+            if says_at.get() <= Instant::now() {
+                says_at.set(Instant::now() + SAYS_EVERY);
+                let node = (member.host_id, member.address);
+                tracing::info!(target: "moves", "{what}: waiting for node {node:?}: {text}");
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(ASKS_EVERY);
+        }
+    };
+    let members: Vec<Arc<Member>> = coordinator.cluster.topology().present().cloned().collect();
+    join_all(members.iter().map(of_member)).await;
+    match goes_on() {
+        true => Ok(()),
+        false => Err(format!("{what}: this node leads no longer, or others have gone on")),
+    }
+}
+
+/// A question to a node, which may be this one.
+async fn ask(
+    member: &Member,
+    verb: Verb,
+    payload: Vec<u8>,
+    time: Duration,
+) -> Result<Vec<u8>, String> {
+    let host = HostId(member.host_id.as_u128());
+    debug_assert!(!is_here(member), "one-hand: a message of a node to itself");
+    let target = Target { shard: ToShard::At(0), ..Target::control(host) };
+    let Some(messaging) = Messaging::current() else {
+        return Err("this node does not speak to others".to_owned());
+    };
+    let asked = messaging.call(target, verb, Payload::from(payload), time).await;
+    asked.map_err(|error| error.to_string())
+}
+
+fn is_here(member: &Member) -> bool {
+    own_coordinator().is_ok_and(|it| it.cluster.node().host_id == member.host_id)
+}
+
+async fn ask_barrier(member: &Arc<Member>) -> Result<Progress, String> {
+    let done = match is_here(member) {
+        true => barrier().await,
+        false => ask(member, verb::MOVE_BARRIER, Vec::new(), BARRIER_MAX).await.map(drop),
+    };
+    done.map(|()| Progress { is_done: true, ..Progress::default() })
+}
+
+async fn ask_step(member: &Arc<Member>, session: u64) -> Result<Progress, String> {
+    if is_here(member) {
+        return super::step(session).await;
+    }
+    let answer = ask(member, verb::MOVE_STEP, encode_step(session), STEP_MAX).await?;
+    Progress::decode(&answer).map_err(|damaged| damaged.to_string())
+}
+
+/// This node shows what was decided before, and no request is under way that goes by what was
+/// before that (*all-know*).
+pub(crate) async fn barrier() -> Result<(), String> {
+    let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+    coordinator.cluster.catch_up().await?;
+    let pass = || async {
+        match own_coordinator() {
+            Ok(coordinator) => coordinator.epochs.pass().await,
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    runtime::on_all_shards(pass).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::topology::testing::{member, topology};
+
+    /// *one-hand*
+    #[test]
+    fn stages_follow_each_other() {
+        let place = ("dc1", "rack1");
+        let mut now = topology(&[member(1, place, &[1]), member(2, place, &[2])]);
+        assert_eq!(next(&now, None), Next::Nothing);
+        let joins = Member { state: MemberState::Joining, ..member(3, place, &[3]) };
+        now = now.apply(&TopologyChange::Set(joins));
+        assert_eq!(next(&now, None), Next::Begin);
+        now = now.apply(&TopologyChange::Advance(Stage::Prepare));
+        let mut seen = Vec::new();
+        while let Next::Through(work) = next(&now, None) {
+            seen.push((work.stage, work.needs_barrier(), work.has_steps()));
+            assert_eq!((work.session, work.of_tablets), (now.session(), false));
+            let then = work.next().map_or(TopologyChange::Arrive, TopologyChange::Advance);
+            assert_eq!(now.check(&then), Ok(()));
+            now = now.apply(&then);
+        }
+        let expected = [
+            (Stage::Prepare, false, true),
+            (Stage::ReadOld, true, true),
+            (Stage::ReadNew, true, false),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!((next(&now, None), now.present().count()), (Next::Nothing, 3));
+        // Tablets that are on their way arrive before nodes begin to move.
+        let work = Work { session: 7, stage: Stage::ReadOld, of_tablets: true };
+        assert_eq!(next(&now, Some((7, Stage::ReadOld))), Next::Through(work));
+    }
+}

@@ -1,0 +1,257 @@
+//! Nodes that join and leave where there are data: what is copied from whom, and who sees to it.
+//!
+//! The topology says who moves and in which stage ([`cluster::Stage`]). The leader of the group of
+//! all nodes has the stages follow each other ([`lead`]); each node does what a stage asks of it
+//! ([`take`]) when the leader asks how far it is.
+//!
+//! 1. **Prepare.** Who will get ranges removes what it has of them from an earlier time.
+//! 2. **Both are written, the old ones are read.** When all nodes know that, and no request is
+//!    under way that began before, those that get ranges take them from those that had them.
+//! 3. **Both are written, the new ones are read.** When all nodes know that, and no request is
+//!    under way that reads the old ones, those that move have arrived.
+//!
+//! Tablets go to other nodes in the same stages, some at once ([`tablets`]): those of nodes that
+//! leave or have left, those of keyspaces that want more replicas or fewer, and those that are
+//! moved for balance. Nodes that leave give their tablets away before they give up the ring.
+//!
+//! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
+//! is asked for again, and does no harm twice.
+//!
+//! Invariants
+//!  - *all-know*: a stage does its work, and is followed by the next, when all nodes that are not
+//!    lost know it, and no request of theirs goes by what was before.
+//!  - *session-guards*: what a stage copies is written only as long as the stage lasts, and the
+//!    barrier of the next stage waits for what is being written.
+//!  - *state-before-rows*: of conditional writes first what a replica has promised and learned is
+//!    taken, then the rows: who says that it has learned something has it.
+//!  - *durable-when-done*: what was taken is on the disk before a node says that it is done.
+
+mod cleanup;
+mod lead;
+mod tablets;
+mod take;
+
+pub use cleanup::cleanup;
+pub(crate) use lead::barrier;
+pub(crate) use take::step;
+
+use crate::coordinator::{Coordinator, own_coordinator};
+use cluster::schema::Catalog;
+use cluster::{Cluster, Member, MemberState, Stage, TopologyChange, features, membership};
+use model::Uuid;
+use runtime::Erased;
+use runtime::sync::Semaphore;
+use runtime::time::{Instant, sleep};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use take::Taking;
+
+/// Between two looks at the topology, which nobody tells of.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the log says what is waited for.
+const SAYS_EVERY: Duration = Duration::from_secs(10);
+
+/// The stage of a session, of the ring or of tablets; `None`: it is over, or not known here yet.
+fn stage_of(coordinator: &Coordinator, session: u64) -> Option<Stage> {
+    let topology = coordinator.cluster.topology();
+    debug_assert!(session != 0, "session-guards: a stage of no session");
+    if topology.session() == session {
+        debug_assert!(topology.stage().is_some(), "session-guards: {session} has no stage");
+        return topology.stage();
+    }
+    let schema = coordinator.cluster.schema();
+    let mut moves = schema.tables().flat_map(|table| table.replicas.moves().values());
+    moves.find(|moving| moving.session == session).map(|moving| moving.stage)
+}
+
+/// This node's part in moves. In `runtime::local` of shard 0.
+struct Moves {
+    taking: Taking,
+    /// Whose turn it is to remove data.
+    clearing: Semaphore,
+}
+
+impl Default for Moves {
+    fn default() -> Moves {
+        Moves { taking: Taking::default(), clearing: Semaphore::new(1, WAITING_MAX) }
+    }
+}
+
+/// Those that wait to remove data at most.
+const WAITING_MAX: usize = 1024;
+
+/// Mistakes that tests plant on shard 0, to see them caught: in `runtime::local`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A node says that it has taken what it gets, and has not.
+    TakesNothing,
+    /// Stages follow each other though nodes may not know them.
+    WaitsForNobody,
+}
+
+fn is_planted(planted: Planted) -> bool {
+    runtime::local::try_get::<Planted>().is_some_and(|it| *it == planted)
+}
+
+/// From now on this node takes its part. On shard 0, when it has a coordinator and knows others.
+pub fn start() {
+    assert!(runtime::shard_id() == 0, "all-know: moves are led on shard 0");
+    runtime::local::set(Rc::new(Moves::default()));
+    if let Ok(coordinator) = own_coordinator() {
+        coordinator.background.spawn(lead::follow(coordinator.clone()));
+        coordinator.background.spawn(cleanup::follow(coordinator.clone()));
+    }
+}
+
+/// Waits until this node has what it owns: a node that joins serves no clients before. The error
+/// says that it will not.
+pub fn joined() -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let cluster = runtime::local::get::<Cluster>();
+        let me = cluster.node().host_id;
+        let mut says_at = Instant::now();
+        loop {
+            let topology = cluster.topology();
+            match topology.member(me).map(|member| member.state) {
+                Some(MemberState::Joining) => {}
+                Some(MemberState::Left) => {
+                    return Err(format!(
+                        "this node, {me}, was not let into the cluster after all: start it with an \
+                         empty data directory to try again"
+                    ));
+                }
+                _ => return Ok(()),
+            }
+            if says_at <= Instant::now() {
+                says_at = Instant::now() + SAYS_EVERY;
+                let moves = runtime::local::try_get::<Moves>();
+                let told = moves.map(|it| it.taking.told()).unwrap_or_default();
+                let stage = topology.stage().map_or("waiting for the leader", |it| it.name());
+                tracing::info!(target: "moves", "this node joins: {stage}{told}");
+            }
+            sleep(LOOK).await;
+        }
+    })
+}
+
+/// Has this node give all that it has to the others, and leave. Ends when it has left; the error
+/// says why it stays. `force`: also where keyspaces then have fewer nodes than they want replicas;
+/// but it does not leave with tablets that nobody else can take.
+pub fn leave(force: bool) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let leave = move || async move {
+            let cluster = runtime::local::get::<Cluster>();
+            let me = cluster.node().host_id;
+            begin_to_leave(&cluster, me, force).await?;
+            left(&cluster, me).await
+        };
+        runtime::on_shard(0, leave).await
+    })
+}
+
+/// Has the others take over what a node had that is down and will not come back; of one that joins
+/// and is not to any more, that it does not. Ends when it has left. Where others are on the move it
+/// is lost at once, so that nobody waits for it, and leaves when they have arrived.
+pub fn remove(host: Uuid, force: bool) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let remove = move || async move {
+            let cluster = runtime::local::get::<Cluster>();
+            if host == cluster.node().host_id {
+                return Err("a node does not remove itself: decommission it".to_owned());
+            }
+            if cluster.is_alive(host) && cluster.topology().member(host).is_some_and(is_normal) {
+                return Err(format!(
+                    "node {host} is alive: decommission it, or stop it first if it is to be removed"
+                ));
+            }
+            loop {
+                let removing = move |catalog: &Catalog| removing(catalog, host, force);
+                let changed = cluster.change_topology(removing).await;
+                changed.map_err(|error| error.to_string())?;
+                let topology = cluster.topology();
+                match topology.member(host).map(|member| member.state) {
+                    // It is lost, and waits for others.
+                    Some(MemberState::Normal) => sleep(LOOK).await,
+                    _ => return left(&cluster, host).await,
+                }
+            }
+        };
+        runtime::on_shard(0, remove).await
+    })
+}
+
+fn is_normal(member: &Arc<Member>) -> bool {
+    member.state == MemberState::Normal
+}
+
+/// Why a node may not leave, whoever else is on the move; `None`: it may.
+fn refuses(catalog: &Catalog, host: Uuid, force: bool) -> Option<String> {
+    let Catalog { schema, topology, .. } = catalog;
+    if !topology.enables(features::MOVES) {
+        return Some(format!("not all nodes of the cluster can do that ({})", features::MOVES));
+    }
+    let after = topology.as_if_leaving(host);
+    debug_assert!(after.stage() == topology.stage(), "all-know: {:?}", after.stage());
+    if !force && let Some(why) = tablets::why_stuck(schema, &after, host) {
+        return Some(why);
+    }
+    let thin = cluster::centers::thinned(schema, topology, &after).filter(|_| !force);
+    thin.map(|why| format!("{why}; force it to do so all the same"))
+}
+
+async fn begin_to_leave(cluster: &Cluster, host: Uuid, force: bool) -> Result<(), String> {
+    let leaving = move |catalog: &Catalog| {
+        let known = catalog.topology.member(host);
+        if known.is_some_and(|known| known.state == MemberState::Leaving) {
+            return Ok(Vec::new());
+        }
+        match refuses(catalog, host, force) {
+            Some(why) => Err(why),
+            None => Ok(vec![TopologyChange::Leave(host)]),
+        }
+    };
+    cluster.change_topology(leaving).await.map_err(|error| error.to_string())
+}
+
+/// The changes that remove a node that is dead, as far as they can be made now.
+fn removing(catalog: &Catalog, host: Uuid, force: bool) -> Result<Vec<TopologyChange>, String> {
+    let topology = &catalog.topology;
+    let lost = (!topology.is_lost(host)).then_some(TopologyChange::Lost(host));
+    debug_assert!(!host.is_nil(), "all-know: a node without a name is removed");
+    match topology.member(host).map(|member| member.state) {
+        None => Err(format!("node {host} is not known")),
+        Some(MemberState::Left) => Err(format!("node {host} has left already")),
+        Some(MemberState::Joining) => Ok(vec![TopologyChange::TurnBack(host)]),
+        Some(MemberState::Leaving) => Ok(lost.into_iter().collect()),
+        Some(MemberState::Normal) => {
+            if lost.is_some()
+                && let Some(why) = refuses(catalog, host, force)
+            {
+                return Err(why);
+            }
+            let leaves = topology.stage().is_none().then_some(TopologyChange::Leave(host));
+            Ok(lost.into_iter().chain(leaves).collect())
+        }
+    }
+}
+
+/// Waits until a node has left; it may turn back.
+async fn left(cluster: &Cluster, host: Uuid) -> Result<(), String> {
+    loop {
+        let state = cluster.topology().member(host).map(|member| member.state);
+        match state {
+            Some(MemberState::Left) => return Ok(()),
+            Some(MemberState::Leaving | MemberState::Joining) => {}
+            Some(MemberState::Normal) | None => {
+                return Err(format!("node {host} stays: the log of the leader says why"));
+            }
+        }
+        // The others hear nothing of who has left, nor does it hear of them.
+        if host == cluster.node().host_id && membership::is_expelled() {
+            return Ok(());
+        }
+        sleep(LOOK).await;
+    }
+}
