@@ -14,11 +14,11 @@
 //!    [`coordinator::nodes`].
 //!
 //! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`]
-//! (pure); [`digest`], [`stretch`], [`reconcile`], [`wire`] (pure, of several replicas);
+//! (pure); [`digest`], [`stretch`], [`reconcile`], [`sync`], [`wire`] (pure, of several replicas);
 //! [`placement`],
 //! [`hints`], `epochs` (requests under way), `flock`, `cursor`; [`coordinator`] with what is below
-//! it, `sizes`; [`moves`] (nodes that join and leave); `serve` (what other nodes ask for);
-//! [`fragments`] (mutation fragments as they are stored).
+//! it, `sizes`; [`moves`] (nodes that join and leave), [`repair`]; `serve` (what other nodes ask
+//! for); [`fragments`] (mutation fragments as they are stored).
 
 mod batchlog;
 pub mod coordinator;
@@ -38,10 +38,12 @@ pub mod plan;
 pub mod range;
 pub mod rate;
 pub mod reconcile;
+pub mod repair;
 pub mod scan;
 mod serve;
 mod sizes;
 pub mod stretch;
+pub mod sync;
 mod virtual_read;
 pub mod wire;
 

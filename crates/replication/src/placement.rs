@@ -42,6 +42,10 @@ pub trait Places {
     }
     /// Those of them that are in the data centre of this node.
     fn neighbors(&self) -> Vec<Neighbor>;
+    /// Tokens, ascending, between two of which all tokens have their replicas in one order.
+    fn cuts(&self, _: &TableEntry) -> Vec<Token> {
+        Vec::new()
+    }
     /// Whether all nodes can do what has that name (`cluster::features`).
     fn enables(&self, feature: &str) -> bool;
 }
@@ -110,6 +114,16 @@ impl Places for Cluster {
             });
         }
         found
+    }
+    fn cuts(&self, table: &TableEntry) -> Vec<Token> {
+        if !table.replicas.is_empty() {
+            return Vec::new();
+        }
+        let topology = self.topology();
+        let tokens = topology.present().flat_map(|member| member.tokens.iter().copied());
+        let mut tokens: Vec<Token> = tokens.collect();
+        tokens.sort_unstable();
+        tokens
     }
     fn enables(&self, feature: &str) -> bool {
         self.topology().enables(feature)

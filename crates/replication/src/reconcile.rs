@@ -51,11 +51,7 @@ pub fn merge(schema: &TableSchema, command: &ReadCommand, stretches: &[Stretch])
     let mut merged = Merged { mutations: Vec::new(), reached, repairs: Vec::new() };
     merged.repairs.resize(stretches.len(), Vec::new());
     for (key, own) in partitions {
-        let all = own.iter().flatten().fold(None, |all: Option<FrozenMutation>, one| match all {
-            None => Some(one.clone()),
-            Some(all) => Some(merge_two(schema, &all, one)),
-        });
-        let Some(all) = all else { continue };
+        let Some(all) = unite(schema, &own) else { continue };
         for (repair, own) in merged.repairs.iter_mut().zip(&own) {
             repair.extend(lacking(schema, &key, &all, own.as_ref()));
         }
@@ -63,6 +59,17 @@ pub fn merge(schema: &TableSchema, command: &ReadCommand, stretches: &[Stretch])
         merged.mutations.push(all);
     }
     merged
+}
+
+/// What mutations of one partition are together.
+pub(crate) fn unite(
+    schema: &TableSchema,
+    parts: &[Option<FrozenMutation>],
+) -> Option<FrozenMutation> {
+    parts.iter().flatten().fold(None, |all: Option<FrozenMutation>, one| match all {
+        None => Some(one.clone()),
+        Some(all) => Some(merge_two(schema, &all, one)),
+    })
 }
 
 /// Two mutations of one partition as one.
@@ -129,7 +136,7 @@ fn before(
 }
 
 /// What `all` has and `own`, a part of it, has not; `None`: nothing.
-fn lacking(
+pub(crate) fn lacking(
     schema: &TableSchema,
     key: &DecoratedKey,
     all: &FrozenMutation,

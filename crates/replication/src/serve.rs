@@ -6,6 +6,8 @@
 //!    one too, before anything looks at it. What breaks a rule is refused, in words.
 //!  - *owner-only*: a shard that does not own a token hands over to the one that does.
 
+mod sync;
+
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::digest::Digest;
 use crate::hints::Hints;
@@ -64,6 +66,7 @@ pub fn serve(verbs: &mut Verbs) {
     });
     serve_rounds(verbs);
     serve_relays(verbs);
+    sync::serve(verbs);
     verbs.on_request(verb::BATCH_STORE, |request| async move {
         reply(keep_batch(&request).await.map(|()| Payload::empty()))
     });

@@ -10,8 +10,8 @@
 //! TRUNCATE            table:16                              -> nothing
 //! ```
 //! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
-//! partitions with limits in `limited`, those by way of a replica in `relay`, those about nodes
-//! that join and leave in [`moves`].
+//! partitions with limits in `limited`, those by way of a replica in `relay`, those of repairs in
+//! `sync`, those about nodes that join and leave in [`moves`].
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -22,7 +22,7 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`, [`moves`].
+//! `relay`, `sync`, [`moves`].
 
 pub mod answer;
 pub(crate) mod batches;
@@ -31,6 +31,7 @@ pub(crate) mod limited;
 pub mod moves;
 pub(crate) mod paxos;
 pub(crate) mod relay;
+pub(crate) mod sync;
 
 /// The verbs: 101 to 199. Those of membership and group 0 stand before them.
 pub mod verb {
@@ -55,6 +56,12 @@ pub mod verb {
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
     pub const RELAYED: Verb = Verb::new(124, "RELAYED");
     pub const RELAYED_DONE: Verb = Verb::new(125, "RELAYED_DONE");
+    pub const SYNC_READ: Verb = Verb::new(130, "SYNC_READ");
+    pub const SYNC_COMPARE: Verb = Verb::new(131, "SYNC_COMPARE");
+    pub const SYNC_FETCH: Verb = Verb::new(132, "SYNC_FETCH");
+    pub const SYNC_WRITE: Verb = Verb::new(133, "SYNC_WRITE");
+    pub const SYNC_END: Verb = Verb::new(134, "SYNC_END");
+    pub const SYNC_LEAD: Verb = Verb::new(135, "SYNC_LEAD");
     pub const MOVE_BARRIER: Verb = Verb::new(140, "MOVE_BARRIER");
     pub const MOVE_STEP: Verb = Verb::new(141, "MOVE_STEP");
     pub const MOVE_PAGE: Verb = Verb::new(142, "MOVE_PAGE");

@@ -50,6 +50,12 @@ impl Storage {
         }
     }
 
+    /// The second before which deletions of a table are old enough by now to be forgotten, as its
+    /// options say, whether or not merges may forget them yet; `i64::MIN`: none is.
+    pub fn deletions_before(&self, id: TableId, now: i64) -> i64 {
+        self.shard().table(id).map_or(i64::MIN, |table| compact::deletions_before(&table, now))
+    }
+
     /// What is being merged on this shard.
     pub fn running_compactions(&self) -> Vec<RunningCompaction> {
         self.shard().compactions.running()

@@ -41,7 +41,7 @@ pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
 pub use lead::Executor;
 pub(crate) use lead::options_of;
 pub use owner::{Owner, Round};
-pub(crate) use peers::{Cause, left, refused};
+pub(crate) use peers::{Cause, call, left, refused};
 pub(crate) use relays::tell_origin;
 pub use rounds::Proposed;
 pub use write::Background;
@@ -141,7 +141,7 @@ impl Coordinator {
         &self.nodes.background
     }
 
-    pub(in crate::coordinator) fn places(&self) -> &dyn Places {
+    pub(crate) fn places(&self) -> &dyn Places {
         match self.nodes.places.get() {
             None => &*self.cluster,
             Some(places) => &**places,

@@ -287,7 +287,7 @@ pub(crate) fn left(until: Instant) -> Duration {
 }
 
 /// A call; what became of it where it has no answer.
-pub(super) async fn call(
+pub(crate) async fn call(
     target: Target,
     verb: Verb,
     payload: Payload,

@@ -9,4 +9,5 @@ mod limits;
 mod lwt;
 mod lwt_faults;
 mod relays;
+mod repair;
 mod world;

@@ -42,6 +42,7 @@ mod control;
 mod merge;
 mod outputs;
 mod purge;
+pub(crate) use purge::deletions_before;
 mod reshard;
 mod upkeep;
 

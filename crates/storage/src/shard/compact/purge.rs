@@ -72,6 +72,11 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
     before
 }
 
+/// The same by its options alone.
+pub(crate) fn deletions_before(table: &Table, now: i64) -> i64 {
+    gc_before(&table.schema.borrow().options, table.repaired_at.get(), now)
+}
+
 /// The same, of a table as it is now.
 fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     let replayed = shard.replay_state(table.log).old_gone.get();

@@ -1,0 +1,344 @@
+//! Tables are repaired range by range, a few at once on each shard.
+//!
+//! A range that this node is a replica of it repairs itself; one of tablets that are elsewhere, the
+//! first of its replicas that is alive, at this node's word.
+//!
+//! Invariants
+//!  - *each-once*: the ranges of a job are disjoint, and are all that was asked for.
+//!  - *others-go-on*: a range that fails keeps no other one from being repaired; the job fails
+//!    then, and says why the first did.
+//!  - *bounded*: so many ranges of a job are repaired at once on a shard, by its memory.
+//!  - *ends*: a job that is told to end begins no more rounds.
+
+use super::range::{Figures, Range, said};
+use super::session::{BUFFER_BYTES_MAX, MEMORY_PART, Sessions};
+use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::placement::{Replica, Replicas};
+use crate::wire::sync::{Lead, decode_figures};
+use crate::wire::verb;
+use cluster::TableEntry;
+use messaging::{HostId, Payload, Target, ToShard};
+use model::{TableId, TableSchema, Token, Uuid};
+use runtime::group::{STREAMING, with_group};
+use runtime::task::join_all;
+use runtime::time::sleep;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Ranges of a job that a shard repairs at once, at most.
+const AT_ONCE_MAX: usize = 4;
+/// How long another node may take for a range.
+const LEAD_TIME: Duration = Duration::from_secs(24 * 3600);
+/// Before it is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A range has so much of the ring at most, so that all shards have something to do.
+const WIDTH_MAX: u64 = u64::MAX / 64;
+
+/// What a job is to repair.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub tables: Vec<TableId>,
+    /// Only ranges of which this node is the first replica.
+    pub is_primary: bool,
+    /// Also ranges of which it is no replica.
+    pub is_everywhere: bool,
+    /// From the first token up to the last; none: the whole ring.
+    pub within: Vec<(Token, Token)>,
+    /// Only ranges that have one of these tokens; none: all.
+    pub holding: Vec<Token>,
+    /// Only among replicas on these nodes.
+    pub among: Option<BTreeSet<Uuid>>,
+    /// Replicas on these are left out.
+    pub without: BTreeSet<Uuid>,
+    /// No more ranges at once than this; 0: as many as the memory allows.
+    pub at_once: usize,
+    /// What a replica reads ahead at most; 0: as much as it may.
+    pub buffer_bytes: u32,
+}
+
+/// How far a job is, and the word to end it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    pub ranges: Cell<u64>,
+    pub done: Cell<u64>,
+    pub figures: Cell<Figures>,
+    is_ended: Cell<bool>,
+    number: Cell<u64>,
+}
+
+impl Watch {
+    /// Ends the job soon.
+    pub fn end(&self) {
+        self.is_ended.set(true);
+    }
+}
+
+/// The jobs that are to end, by number. Stands in `runtime::local` of each shard.
+#[derive(Default)]
+struct Ended(RefCell<BTreeSet<u64>>);
+
+/// A range, and who repairs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Task {
+    range: Range,
+    name: String,
+    leader: Leader,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leader {
+    /// A shard of this node.
+    Here(u16),
+    /// A shard of another one.
+    There(Uuid, u16),
+}
+
+/// The parts of a range that lie within others; all of it, where there are none.
+fn within(range: (Token, Token), parts: &[(Token, Token)]) -> Vec<(Token, Token)> {
+    debug_assert!(range.0 <= range.1, "each-once: {range:?}");
+    if parts.is_empty() {
+        return vec![range];
+    }
+    let parts = parts.iter().map(|part| (part.0.max(range.0), part.1.min(range.1)));
+    parts.filter(|part| part.0 <= part.1).collect()
+}
+
+impl Coordinator {
+    /// Repairs tables. Runs on shard 0.
+    pub async fn repair(
+        self: &Rc<Coordinator>,
+        wanted: Wanted,
+        watch: Rc<Watch>,
+    ) -> Result<(), String> {
+        let tasks = self.tasks(&wanted);
+        let all = tasks.len();
+        watch.ranges.set(all as u64);
+        watch.number.set(runtime::random_u64());
+        let shards = runtime::shard_count();
+        let mut queues: Vec<VecDeque<Task>> = vec![VecDeque::new(); usize::from(shards)];
+        for task in tasks {
+            let shard = match task.leader {
+                Leader::Here(shard) => shard,
+                Leader::There(_, shard) => shard % shards,
+            };
+            queues[usize::from(shard)].push_back(task);
+        }
+        let failures = RefCell::new(Vec::new());
+        let at_once = self.at_once(wanted.at_once);
+        let queues: Vec<_> = queues.into_iter().map(RefCell::new).collect();
+        let workers = queues.iter().flat_map(|queue| (0..at_once).map(move |_| queue));
+        let workers =
+            workers.map(|queue| self.work((queue, wanted.buffer_bytes), &watch, &failures));
+        join_all(workers).await;
+        self.forget(&watch).await;
+        let failures = failures.into_inner();
+        debug_assert!(failures.len() <= all, "each-once: {} failures", failures.len());
+        match failures.first() {
+            None => Ok(()),
+            Some(first) => {
+                let count = failures.len();
+                Err(format!("{count} of {all} ranges were not repaired; the first: {first}"))
+            }
+        }
+    }
+
+    /// *bounded*: what a range takes is a buffer, what of it is compared, and what others send.
+    fn at_once(&self, most: usize) -> usize {
+        let each = 4 * BUFFER_BYTES_MAX as usize;
+        const { assert!(0 < AT_ONCE_MAX, "bounded: nothing at once") };
+        let room = (self.storage.memory_bytes() / MEMORY_PART / each).clamp(1, AT_ONCE_MAX);
+        if most == 0 { room } else { room.min(most) }
+    }
+
+    async fn work(
+        &self,
+        (queue, buffer_bytes): (&RefCell<VecDeque<Task>>, u32),
+        watch: &Watch,
+        failures: &RefCell<Vec<String>>,
+    ) {
+        loop {
+            let Some(task) = queue.borrow_mut().pop_front() else { return };
+            let Task { name, .. } = task.clone();
+            let (figures, ended) = match watch.is_ended.get() {
+                true => (Figures::default(), Err("it was ended".to_owned())),
+                false => self.carry_out(task, (watch.number.get(), buffer_bytes)).await,
+            };
+            let mut all = watch.figures.get();
+            all.add(figures);
+            watch.figures.set(all);
+            watch.done.set(watch.done.get() + 1);
+            debug_assert!(watch.done.get() <= watch.ranges.get(), "each-once: one too many");
+            if let Err(why) = ended {
+                tracing::warn!(target: "repair", "{name} was not repaired: {why}");
+                failures.borrow_mut().push(format!("{name}: {why}"));
+            }
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        task: Task,
+        (number, buffer_bytes): (u64, u32),
+    ) -> (Figures, Result<(), String>) {
+        let range = task.range;
+        match task.leader {
+            Leader::Here(shard) => {
+                let repair = move || async move {
+                    let Ok(coordinator) = own_coordinator() else {
+                        return (Figures::default(), Err("the node stops".to_owned()));
+                    };
+                    let ended = runtime::local::get_or_default::<Ended>();
+                    let goes_on = || !ended.0.borrow().contains(&number);
+                    with_group(STREAMING, coordinator.repair_range(&range, buffer_bytes, &goes_on))
+                        .await
+                };
+                runtime::on_shard(shard, repair).await
+            }
+            Leader::There(host, shard) => {
+                let mut led = self.have_led(&range, (host, shard)).await;
+                if led.is_err() && self.places().is_alive(host) {
+                    // What was done is done; the rest may go on.
+                    sleep(PAUSE).await;
+                    led = self.have_led(&range, (host, shard)).await;
+                }
+                match led {
+                    Ok(figures) => (figures, Ok(())),
+                    Err(why) => (Figures::default(), Err(why)),
+                }
+            }
+        }
+    }
+
+    /// Another replica repairs a range.
+    async fn have_led(&self, range: &Range, place: (Uuid, u16)) -> Result<Figures, String> {
+        debug_assert!(place.0 != self.cluster.node().host_id, "each-once: this node asks itself");
+        let target = Target::bulk(HostId(place.0.as_u128()), ToShard::At(place.1));
+        let payload = Payload::from(Lead { range: range.clone() }.encode());
+        let led = nodes::call(target, verb::SYNC_LEAD, payload, LEAD_TIME).await;
+        let led = led.map_err(|refusal| said(self, place.0, &refusal.text))?;
+        decode_figures(&led).map_err(|damaged| said(self, place.0, &damaged.to_string()))
+    }
+
+    /// Tells all shards that a job is to end. What runs of it ends with its round.
+    pub async fn end_repair(watch: &Watch) {
+        watch.end();
+        debug_assert!(watch.is_ended.get(), "ends: it was not told");
+        let number = watch.number.get();
+        let tell = move || async move {
+            runtime::local::get_or_default::<Ended>().0.borrow_mut().insert(number);
+        };
+        runtime::on_all_shards(tell).await;
+    }
+
+    /// How many ranges this shard keeps something of, for others that repair them.
+    pub fn repair_sessions() -> usize {
+        Sessions::of_shard().count()
+    }
+
+    async fn forget(&self, watch: &Watch) {
+        if !watch.is_ended.get() {
+            return;
+        }
+        let number = watch.number.get();
+        let forget = move || async move {
+            runtime::local::get_or_default::<Ended>().0.borrow_mut().remove(&number);
+        };
+        runtime::on_all_shards(forget).await;
+    }
+
+    /// *each-once*
+    fn tasks(&self, wanted: &Wanted) -> Vec<Task> {
+        let schema = self.cluster.schema();
+        let mut tasks = Vec::new();
+        for id in &wanted.tables {
+            let Some(table) = schema.table_by_id(*id) else { continue };
+            let cuts = if wanted.is_primary { self.places().cuts(table) } else { Vec::new() };
+            // Tablets are of a size already.
+            let width = if table.replicas.is_empty() { WIDTH_MAX } else { u64::MAX };
+            let mut first = Token::MIN;
+            loop {
+                let (replicas, end) = self.places().stretch(table, first);
+                let Replicas::Nodes(_) = replicas else { break };
+                let cut = cuts.partition_point(|cut| *cut < first);
+                let end = cuts.get(cut).map_or(end, |cut| (*cut).min(end));
+                let last = end.min(Token(first.0.saturating_add_unsigned(width)));
+                assert!(first <= last, "each-once: from {first:?} to {last:?}");
+                // The same nodes in all of the stretch, but other shards, and in another order.
+                if let Replicas::Nodes(replicas) = self.places().replicas(table, last) {
+                    tasks.extend(of_stretch(self, table, &replicas, (first, last), wanted));
+                }
+                if last == Token::MAX {
+                    break;
+                }
+                first = Token(last.0 + 1);
+            }
+        }
+        tasks
+    }
+}
+
+/// What is to be done of a part of a stretch.
+fn of_stretch(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+    replicas: &[Replica],
+    tokens: (Token, Token),
+    wanted: &Wanted,
+) -> Vec<Task> {
+    let holds = |token: &Token| tokens.0 <= *token && *token <= tokens.1;
+    if !wanted.holding.is_empty() && !wanted.holding.iter().any(holds) {
+        return Vec::new();
+    }
+    let takes_part = |replica: &&Replica| {
+        let host = replica.host_id;
+        wanted.among.as_ref().is_none_or(|among| among.contains(&host))
+            && !wanted.without.contains(&host)
+    };
+    let replicas: Vec<&Replica> = replicas.iter().filter(takes_part).collect();
+    let here = replicas.iter().find(|replica| replica.is_here).copied();
+    if wanted.is_primary && here.is_none_or(|here| here.rank != 0) {
+        return Vec::new();
+    }
+    let is_alive = |one: &&&Replica| coordinator.places().is_alive(one.host_id);
+    let elsewhere = || replicas.iter().find(is_alive).or(replicas.first()).copied();
+    let leader = here.or_else(|| elsewhere().filter(|_| wanted.is_everywhere));
+    // What has one replica has nothing to be compared with.
+    let Some(leader) = leader.filter(|_| 1 < replicas.len()) else { return Vec::new() };
+    let others = replicas.iter().filter(|one| one.host_id != leader.host_id);
+    let others: Vec<(Uuid, u16)> = others.map(|one| (one.host_id, one.shard)).collect();
+    let leader = match leader.is_here {
+        true => Leader::Here(leader.shard),
+        false => Leader::There(leader.host_id, leader.shard),
+    };
+    debug_assert!(others.len() + 1 == replicas.len(), "each-once: a replica is there twice");
+    let TableSchema { id, keyspace, name, .. } = &*table.schema;
+    let task = |tokens: (Token, Token)| Task {
+        range: Range { table: *id, tokens, others: others.clone() },
+        name: format!("{keyspace}.{name} from {} to {}", tokens.0.0, tokens.1.0),
+        leader,
+    };
+    within(tokens, &wanted.within).into_iter().map(task).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_are_what_lies_in_both(
+            range in (-9i64..9, 0i64..9),
+            parts in proptest::collection::vec((-9i64..9, 0i64..9), 0..4),
+            token in -9i64..9,
+        ) {
+            let of = |(first, span): (i64, i64)| (Token(first), Token(first + span));
+            let (range, parts) = (of(range), parts.into_iter().map(of).collect::<Vec<_>>());
+            let holds = |(first, last): &(Token, Token)| (first.0..=last.0).contains(&token);
+            let expected = holds(&range) && (parts.is_empty() || parts.iter().any(holds));
+            prop_assert_eq!(within(range, &parts).iter().any(holds), expected);
+        }
+    }
+}

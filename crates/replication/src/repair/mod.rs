@@ -1,0 +1,16 @@
+//! Row-level repair of ranges among their replicas: the edge of [`crate::sync`], which decides.
+//!
+//! Any replica of a range may ask the others. It keeps nothing that outlives it: what others keep
+//! for it they forget by themselves, and a second repair finds what the first one has left.
+//!
+//! In reading order: `scan` (what a node has, as all judge it), `session` (what a replica keeps for
+//! who asks), `range` (who asks), `job` (the ranges of tables).
+
+mod job;
+mod range;
+mod scan;
+mod session;
+
+pub use job::{Wanted, Watch};
+pub use range::{Figures, Range};
+pub(crate) use session::Sessions;

@@ -1,0 +1,410 @@
+//! A range is repaired by one of its replicas, which asks the others.
+//!
+//! Invariants
+//!  - *onward*: each round ends at a later place, or all replicas have the same up to the end; a
+//!    round that fails is tried again from where it began, a few times.
+//!  - *said-who*: an error names the node that did not do its part.
+//!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
+
+use super::session::{BUFFER_BYTES_MAX, Session};
+use crate::coordinator::{Coordinator, nodes};
+use crate::sync::buffer::Told;
+use crate::sync::decide::{Comparison, Step, step};
+use crate::sync::unit::{Edge, Hashing, Sum, Unit, compare_edges, units_of};
+use crate::wire::sync::{self, Compare, Compared, Fetch, Read};
+pub use crate::wire::sync::{Figures, Range};
+use crate::wire::{self, Refusal, RefusalKind, verb};
+use cluster::TableEntry;
+use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
+use model::{TableSchema, Uuid};
+use mutation::{FrozenMutation, FrozenView};
+use runtime::task::{join, join_all};
+use runtime::time::sleep;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::Damaged;
+
+/// How long a replica may take for one question.
+const STEP_TIME: Duration = Duration::from_secs(60);
+/// How long one is waited for that is told of the end.
+const END_TIME: Duration = Duration::from_secs(2);
+/// How often a round is tried again, and after what time first.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(250);
+/// So many bytes of mutations go at once, if it is not one.
+const WRITE_BYTES: usize = 128 << 10;
+
+/// Why a round did not end well.
+#[derive(Debug)]
+enum Failed {
+    /// It may next time.
+    Now(String),
+    ForGood(String),
+}
+
+/// A range that is being repaired.
+struct Asking<'c> {
+    coordinator: &'c Coordinator,
+    schema: Rc<TableSchema>,
+    range: &'c Range,
+    read: Read,
+    own: Session,
+    figures: Figures,
+}
+
+impl Coordinator {
+    /// Repairs a range of which this node is a replica, until `goes_on` says no. Replicas read
+    /// ahead so many bytes; 0: as many as they may. Also where it fails, what was done stays done,
+    /// and is told.
+    pub async fn repair_range(
+        &self,
+        range: &Range,
+        buffer_bytes: u32,
+        goes_on: &dyn Fn() -> bool,
+    ) -> (Figures, Result<(), String>) {
+        let known = self.cluster.schema().table_by_id(range.table).cloned();
+        let Some(table) = known else { return (Figures::default(), Ok(())) };
+        debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
+        let mut asking = Asking::new(self, &table, (range, buffer_bytes));
+        let mut ended = asking.all(goes_on).await;
+        asking.end().await;
+        if ended.is_err() && self.cluster.schema().table_by_id(range.table).is_none() {
+            stdx::probe!("a table is dropped while it is repaired");
+            ended = Ok(());
+        }
+        (asking.figures, ended)
+    }
+}
+
+impl<'c> Asking<'c> {
+    fn new(
+        coordinator: &'c Coordinator,
+        table: &TableEntry,
+        (range, buffer_bytes): (&'c Range, u32),
+    ) -> Asking<'c> {
+        let now = runtime::time::wall_micros().div_euclid(1_000_000);
+        let id = (u128::from(runtime::random_u64()) << 64) | u128::from(runtime::random_u64());
+        let read = Read {
+            session: id,
+            round: 0,
+            table: range.table,
+            range: range.tokens,
+            seed: runtime::random_u64(),
+            now,
+            gc_before: coordinator.storage.deletions_before(range.table, now),
+            bytes_max: match buffer_bytes {
+                0 => BUFFER_BYTES_MAX,
+                bytes => bytes,
+            },
+            after: None,
+        };
+        debug_assert!(table.schema.id == range.table, "all-or-nothing: of another table");
+        let schema = table.schema.clone();
+        let own = Session::new(&read, schema.clone());
+        Asking { coordinator, schema, range, read, own, figures: Figures::default() }
+    }
+
+    async fn all(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), String> {
+        let mut tries = 0;
+        loop {
+            if !goes_on() {
+                return Err("it was ended".to_owned());
+            }
+            self.check_alive()?;
+            match self.round().await {
+                Ok(true) => return Ok(()),
+                Ok(false) => tries = 0,
+                Err(Failed::ForGood(why)) => return Err(why),
+                Err(Failed::Now(why)) => {
+                    tries += 1;
+                    if tries == TRIES {
+                        return Err(why);
+                    }
+                    stdx::probe!("a round of a repair is tried again");
+                    sleep(PAUSE * 2u32.pow(tries)).await;
+                }
+            }
+        }
+    }
+
+    /// Who is known to be down is not waited for.
+    fn check_alive(&self) -> Result<(), String> {
+        let places = self.coordinator.places();
+        match self.range.others.iter().find(|(host, _)| !places.is_alive(*host)) {
+            Some((host, _)) => Err(format!("node {} is down", places.told(*host).0)),
+            None => Ok(()),
+        }
+    }
+
+    /// One round; whether it was the last.
+    async fn round(&mut self) -> Result<bool, Failed> {
+        self.read.round += 1;
+        self.figures.rounds += 1;
+        let told = self.read_all().await?;
+        let hashing = Hashing::new(self.read.seed, None);
+        let upto = match step(&self.schema, &told, &hashing) {
+            Step::Done => {
+                self.figures.compared += u64::from(told[0].sum.count);
+                return Ok(true);
+            }
+            Step::Same(edge) => {
+                self.figures.compared += u64::from(told[0].sum.count);
+                self.read.after = Some(edge);
+                return Ok(false);
+            }
+            Step::Compare(edge) => edge,
+        };
+        let Some(own) = self.own.cut(upto.as_ref()) else {
+            return Err(Failed::Now("this node did not come that far".to_owned()));
+        };
+        let sum = Sum::of(own);
+        self.figures.compared += u64::from(sum.count);
+        let lists = self.compare_all(upto.clone(), sum).await?;
+        let mut comparison = Comparison::new(self.own.take_working(), &hashing);
+        for (index, list) in lists.into_iter().enumerate() {
+            let Some(list) = list else {
+                comparison.add_same();
+                continue;
+            };
+            self.figures.hashes += list.len() as u64;
+            let places = comparison.add(&list);
+            let units = self.fetch(index, &places).await?;
+            if !comparison.fetched(&list, &places, units) {
+                return Err(self.damaged(index, Damaged::new("other rows than asked for", 0)));
+            }
+        }
+        let repairs = comparison.repairs(&self.schema);
+        self.write_all(repairs).await?;
+        let is_last = upto.is_none();
+        debug_assert!(
+            self.read.after.is_none()
+                || compare_edges(&self.schema, self.read.after.as_ref(), upto.as_ref()).is_lt(),
+            "onward: back to {upto:?}"
+        );
+        self.read.after = upto;
+        Ok(is_last)
+    }
+
+    /// All replicas, this one first, fill their buffers.
+    async fn read_all(&mut self) -> Result<Vec<Told>, Failed> {
+        let bytes = Rc::new(self.read.encode());
+        self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
+        let asked = (0..self.range.others.len()).map(|index| {
+            let payload = Payload::with_shared(Vec::new(), bytes.clone());
+            call(self.range, index, verb::SYNC_READ, payload)
+        });
+        let asked: Vec<_> = asked.collect();
+        let own = self.own.read(self.read.after.as_ref());
+        let (own, others) = join(own, join_all(asked)).await;
+        let own = own.map_err(|error| Failed::Now(format!("this node: {error}")))?;
+        let mut all = vec![own];
+        for (index, answer) in others.into_iter().enumerate() {
+            let bytes = self.answered(index, answer)?;
+            let told = sync::decode_told(&bytes).and_then(|told| self.check(told));
+            all.push(told.map_err(|damaged| self.damaged(index, damaged))?);
+        }
+        debug_assert!(all.len() == 1 + self.range.others.len(), "all-or-nothing: {}", all.len());
+        Ok(all)
+    }
+
+    /// *onward*
+    fn check(&self, told: Told) -> Result<Told, Damaged> {
+        let (first, last) = self.range.tokens;
+        let after = self.read.after.as_ref();
+        let is_onward =
+            after.is_none() || compare_edges(&self.schema, after, told.reached.as_ref()).is_lt();
+        let is_inside = told.reached.as_ref().is_none_or(|edge| {
+            let token = edge.key.token;
+            first <= token && token <= last
+        });
+        match is_onward && is_inside {
+            true => Ok(told),
+            false => Err(Damaged::new("a replica has read elsewhere", 0)),
+        }
+    }
+
+    /// What each of the others has; `None`: the same as this node.
+    async fn compare_all(
+        &mut self,
+        upto: Option<Edge>,
+        sum: Sum,
+    ) -> Result<Vec<Option<Vec<u64>>>, Failed> {
+        let Read { session, round, .. } = self.read;
+        let bytes = Rc::new(Compare { session, round, upto, sum }.encode());
+        self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
+        let asked = (0..self.range.others.len()).map(|index| {
+            let payload = Payload::with_shared(Vec::new(), bytes.clone());
+            call(self.range, index, verb::SYNC_COMPARE, payload)
+        });
+        let mut lists = Vec::new();
+        for (index, answer) in join_all(asked).await.into_iter().enumerate() {
+            let bytes = self.answered(index, answer)?;
+            let compared = Compared::decode(&bytes);
+            match compared.map_err(|damaged| self.damaged(index, damaged))? {
+                Compared::Gone => return Err(self.gone(index)),
+                Compared::Same => lists.push(None),
+                Compared::Other(list) => lists.push(Some(list)),
+            }
+        }
+        let all = self.range.others.len();
+        debug_assert!(lists.len() == all, "all-or-nothing: {} of {all}", lists.len());
+        Ok(lists)
+    }
+
+    async fn fetch(&mut self, index: usize, places: &[u32]) -> Result<Vec<Unit>, Failed> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Read { session, round, .. } = self.read;
+        let bytes = Fetch { session, round, places: places.to_vec() }.encode();
+        self.figures.bytes_sent += bytes.len() as u64;
+        let answer = call(self.range, index, verb::SYNC_FETCH, Payload::from(bytes)).await;
+        let bytes = self.answered(index, answer)?;
+        let fetched = sync::decode_fetched(&bytes).and_then(|fetched| {
+            let all = fetched.as_deref().unwrap_or_default();
+            sync::check_fetched(all, &self.schema, self.range.tokens)?;
+            Ok(fetched)
+        });
+        let fetched = fetched.map_err(|damaged| self.damaged(index, damaged))?;
+        let Some(mutations) = fetched else { return Err(self.gone(index)) };
+        self.count_rows(&mutations);
+        self.figures.fetched += places.len() as u64;
+        let mut hashing = Hashing::new(self.read.seed, None);
+        let views = mutations.iter().filter_map(|one| FrozenView::trusted(&one.0).ok());
+        Ok(views.flat_map(|view| units_of(&view, &mut hashing)).collect())
+    }
+
+    /// Each replica takes in what it lacks.
+    async fn write_all(&mut self, repairs: Vec<Vec<FrozenMutation>>) -> Result<(), Failed> {
+        let mut repairs = repairs.into_iter();
+        let own = repairs.next().unwrap_or_default();
+        let others: Vec<_> = repairs.collect();
+        assert!(others.len() == self.range.others.len(), "all-or-nothing: {}", others.len());
+        self.figures.written += own.iter().map(units_in).sum::<u64>();
+        for repair in &others {
+            self.figures.sent += repair.iter().map(units_in).sum::<u64>();
+            self.count_rows(repair);
+        }
+        let told = others.into_iter().enumerate().map(|(index, repair)| {
+            let range = self.range;
+            async move {
+                let mut sent = 0;
+                for part in parts(repair) {
+                    let bytes = wire::encode_mutations(&part);
+                    sent += bytes.len() as u64;
+                    let answer = call(range, index, verb::SYNC_WRITE, Payload::from(bytes)).await;
+                    if let Err(refusal) = answer {
+                        return (sent, Err(refusal));
+                    }
+                }
+                (sent, Ok(Vec::new()))
+            }
+        });
+        let here = async {
+            for part in parts(own) {
+                Box::pin(self.coordinator.apply_here(part)).await?;
+            }
+            Ok::<(), storage::WriteError>(())
+        };
+        let (here, others) = join(here, join_all(told)).await;
+        here.map_err(|error| Failed::Now(format!("this node: {error}")))?;
+        for (index, (sent, answer)) in others.into_iter().enumerate() {
+            self.figures.bytes_sent += sent;
+            self.answered(index, answer)?;
+        }
+        Ok(())
+    }
+
+    fn count_rows(&mut self, mutations: &[FrozenMutation]) {
+        self.figures.bytes_of_rows += mutations.iter().map(|one| one.0.len() as u64).sum::<u64>();
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.coordinator.places().told(self.range.others[index].0).0
+    }
+
+    fn answered(
+        &mut self,
+        index: usize,
+        answer: Result<Vec<u8>, Refusal>,
+    ) -> Result<Vec<u8>, Failed> {
+        let refusal = match answer {
+            Ok(bytes) => {
+                self.figures.bytes_received += bytes.len() as u64;
+                return Ok(bytes);
+            }
+            Err(refusal) => refusal,
+        };
+        let text = said(self.coordinator, self.range.others[index].0, &refusal.text);
+        match refusal.kind {
+            RefusalKind::UnknownTable | RefusalKind::Refused => Err(Failed::ForGood(text)),
+            _ => Err(Failed::Now(text)),
+        }
+    }
+
+    fn gone(&self, index: usize) -> Failed {
+        stdx::probe!("a replica has lost a session of a repair");
+        Failed::Now(format!("node {} does not know the repair any more", self.name(index)))
+    }
+
+    fn damaged(&self, index: usize, damaged: Damaged) -> Failed {
+        let text = format!("node {} sent a damaged answer: {damaged}", self.name(index));
+        tracing::warn!(target: "repair", "{text}");
+        Failed::ForGood(text)
+    }
+
+    /// The others may forget it.
+    async fn end(&self) {
+        let Some(messaging) = Messaging::current() else { return };
+        let told = (0..self.range.others.len()).map(|index| {
+            let payload = Payload::from(sync::encode_end(self.read.session));
+            messaging.send(target(self.range, index), verb::SYNC_END, payload, END_TIME)
+        });
+        drop(join_all(told).await);
+    }
+}
+
+/// What a node said, with its name.
+pub(super) fn said(coordinator: &Coordinator, host: Uuid, text: &str) -> String {
+    let name = coordinator.places().told(host).0;
+    // Of a call that did not come to an end it is told where to it went.
+    let text = text.strip_prefix(&format!("node {host}: ")).unwrap_or(text);
+    format!("node {name}: {text}")
+}
+
+fn target(range: &Range, index: usize) -> Target {
+    debug_assert!(index < range.others.len(), "said-who: replica {index}");
+    let (host, shard) = range.others[index];
+    Target::bulk(HostId(host.as_u128()), ToShard::At(shard))
+}
+
+async fn call(
+    range: &Range,
+    index: usize,
+    verb: Verb,
+    payload: Payload,
+) -> Result<Vec<u8>, Refusal> {
+    nodes::call(target(range, index), verb, payload, STEP_TIME).await
+}
+
+fn units_in(mutation: &FrozenMutation) -> u64 {
+    let Ok(view) = FrozenView::trusted(&mutation.0) else { return 0 };
+    let others = u64::from(view.static_row().is_some()) + u64::from(!view.tombstone().is_none());
+    (view.row_count() + view.range_count()) as u64 + others
+}
+
+/// Mutations as they are written together.
+fn parts(mutations: Vec<FrozenMutation>) -> Vec<Vec<FrozenMutation>> {
+    let mut parts: Vec<Vec<FrozenMutation>> = Vec::new();
+    let mut bytes = WRITE_BYTES;
+    for mutation in mutations {
+        if WRITE_BYTES <= bytes {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += mutation.0.len();
+        parts.last_mut().expect("one was begun").push(mutation);
+    }
+    debug_assert!(parts.iter().all(|part| !part.is_empty()), "all-or-nothing: an empty part");
+    parts
+}

@@ -1,0 +1,58 @@
+//! What this node does for another one that repairs a range of which both are replicas.
+
+use super::{complain, coordinator, damaged, reply, table, until, write};
+use crate::repair::Sessions;
+use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_end, encode_fetched};
+use crate::wire::sync::{encode_figures, encode_told};
+use crate::wire::{Refusal, RefusalKind, verb};
+use messaging::{Payload, Request, Verbs};
+use stdx::Damaged;
+
+/// See the module.
+pub(super) fn serve(verbs: &mut Verbs) {
+    verbs.on_request(verb::SYNC_READ, |request| async move { reply(read(&request).await) });
+    verbs.on_request(verb::SYNC_COMPARE, |request| async move { reply(compare(&request)) });
+    verbs.on_request(verb::SYNC_FETCH, |request| async move { reply(fetch(&request)) });
+    verbs.on_request(verb::SYNC_WRITE, |request| async move {
+        let written = write(&request, &request.take_payload(), None).await;
+        reply(written.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::SYNC_LEAD, |request| async move { reply(lead(&request).await) });
+    verbs.on_one_way(verb::SYNC_END, |request| async move {
+        match decode_end(&request.take_payload()) {
+            Ok(session) => Sessions::of_shard().end(session),
+            Err(damaged) => complain(&request, damaged),
+        }
+    });
+}
+
+async fn read(request: &Request) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let read = Read::decode(&request.take_payload()).map_err(damaged)?;
+    let table = table(&coordinator, read.table, until(request)).await?;
+    if !coordinator.is_spread(&table) {
+        return Err(damaged(Damaged::new("a table of this node alone is repaired", 0)));
+    }
+    let told = Sessions::of_shard().read(&coordinator, &read, table.schema.clone()).await?;
+    Ok(Payload::from(encode_told(&told)))
+}
+
+/// Repairs a range at the word of a node that is no replica of it, as long as that one waits.
+async fn lead(request: &Request) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let Lead { range } = Lead::decode(&request.take_payload()).map_err(damaged)?;
+    let (figures, ended) = coordinator.repair_range(&range, 0, &|| true).await;
+    ended.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
+    Ok(Payload::from(encode_figures(figures)))
+}
+
+fn compare(request: &Request) -> Result<Payload, Refusal> {
+    let compare = Compare::decode(&request.take_payload()).map_err(damaged)?;
+    Ok(Payload::from(Sessions::of_shard().compare(&compare).encode()))
+}
+
+fn fetch(request: &Request) -> Result<Payload, Refusal> {
+    let fetch = Fetch::decode(&request.take_payload()).map_err(damaged)?;
+    let fetched = Sessions::of_shard().fetch(&fetch);
+    Ok(Payload::from(encode_fetched(fetched.as_deref())))
+}

@@ -1,0 +1,540 @@
+//! What replicas of a range say to each other in a repair.
+//!
+//! ```text
+//! SYNC_READ     session:16 round:be32 table:16 first:be64 last:be64 seed:be64 now:be64
+//!               gc_before:be64 bytes:be32 after:edge         -> reached:edge count:be32 hash:16
+//! SYNC_COMPARE  session:16 round:be32 upto:edge count:be32 hash:16
+//!                                                            -> 0, 1 or 2 (hash:be64)*
+//! SYNC_FETCH    session:16 round:be32 bits                   -> 0 or 1 (length:be32 mutation)+
+//! SYNC_WRITE    as MUTATION                                  -> nothing
+//! SYNC_END      session:16                                   one way
+//! SYNC_LEAD     table:16 first:be64 last:be64 (host:16 shard:be16)+  -> figures: nine be64
+//!
+//! edge := a resume of no rows; none: the begin of the range (after), or its end
+//! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
+//!         not 0
+//! ```
+//! An answer of 0 says that the session is not there, or in another round. 1 to SYNC_COMPARE says
+//! that the replica has the same. A hash in a list is the first half of what is summed up.
+
+use super::{end, put_resume, resume};
+use crate::sync::buffer::Told;
+use crate::sync::unit::{Edge, Sum};
+use model::{DecoratedKey, TableId, Token, Uuid};
+use mutation::page::Resume;
+use mutation::range::ClusteringPosition;
+use mutation::{FrozenMutation, FrozenView};
+use stdx::{Bytes, Cursor, Damaged, Put};
+
+/// A replica is asked to read its part of a range up to a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) session: u128,
+    /// Grows with each question of a session.
+    pub(crate) round: u32,
+    pub(crate) table: TableId,
+    /// The first token and the last.
+    pub(crate) range: (Token, Token),
+    pub(crate) seed: u64,
+    /// What expires before this second is gone,
+    pub(crate) now: i64,
+    /// and what was deleted before this one forgotten.
+    pub(crate) gc_before: i64,
+    pub(crate) bytes_max: u32,
+    pub(crate) after: Option<Edge>,
+}
+
+/// A replica is asked to cut its buffer, and to tell what it has before, unless it is that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Compare {
+    pub(crate) session: u128,
+    pub(crate) round: u32,
+    pub(crate) upto: Option<Edge>,
+    pub(crate) sum: Sum,
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Gone,
+    Same,
+    Other(Vec<u64>),
+}
+
+/// It is asked for some of those.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fetch {
+    pub(crate) session: u128,
+    pub(crate) round: u32,
+    /// Their places, ascending.
+    pub(crate) places: Vec<u32>,
+}
+
+fn put_edge(out: &mut Vec<u8>, edge: Option<&Edge>) {
+    let is_between = edge.and_then(|edge| edge.within.as_ref()).is_none_or(|it| it.weight != 0);
+    debug_assert!(is_between, "one-form: an edge at a row");
+    let resume = edge.map(|edge| Resume {
+        key: edge.key.key.to_vec(),
+        after: edge.within.as_ref().map(|within| (within.prefix.to_vec(), within.weight)),
+        rows_in_partition: 0,
+    });
+    put_resume(out, resume.as_ref());
+}
+
+fn edge(cursor: &mut Cursor<'_>) -> Result<Option<Edge>, Damaged> {
+    let Some(resume) = resume(cursor)? else { return Ok(None) };
+    if resume.rows_in_partition != 0 {
+        return Err(cursor.damaged("rows before an edge"));
+    }
+    let key = DecoratedKey::new(Bytes::copy_from(&resume.key));
+    let position = |(prefix, weight): (Vec<u8>, i8)| ClusteringPosition {
+        prefix: Bytes::copy_from(&prefix),
+        weight,
+    };
+    Ok(Some(Edge { key, within: resume.after.map(position) }))
+}
+
+fn put_sum(out: &mut Vec<u8>, sum: Sum) {
+    debug_assert!(0 < sum.count || sum.hash == 0, "one-form: nothing has a hash");
+    out.put_u32(sum.count);
+    out.put(&sum.hash.to_be_bytes());
+}
+
+fn sum(cursor: &mut Cursor<'_>) -> Result<Sum, Damaged> {
+    let count = cursor.u32("count of units")?;
+    let hash = u128::from_be_bytes(cursor.array("sum of hashes")?);
+    match 0 < count || hash == 0 {
+        true => Ok(Sum { count, hash }),
+        false => Err(cursor.damaged("a sum of nothing")),
+    }
+}
+
+fn session(cursor: &mut Cursor<'_>) -> Result<u128, Damaged> {
+    Ok(u128::from_be_bytes(cursor.array("a session")?))
+}
+
+impl Read {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.range.0 <= self.range.1 && 0 < self.bytes_max, "one-form: {self:?}");
+        let mut out = Vec::with_capacity(128);
+        out.put(&self.session.to_be_bytes());
+        out.put_u32(self.round);
+        out.put(self.table.as_bytes());
+        out.put_i64(self.range.0.0);
+        out.put_i64(self.range.1.0);
+        out.put_u64(self.seed);
+        out.put_i64(self.now);
+        out.put_i64(self.gc_before);
+        out.put_u32(self.bytes_max);
+        put_edge(&mut out, self.after.as_ref());
+        out
+    }
+
+    /// See [`Read::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Read, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let (session, round) = (session(&mut cursor)?, cursor.u32("round of a session")?);
+        let table = TableId::from_bytes(cursor.array("a table id")?);
+        let range = (Token(cursor.i64("first token")?), Token(cursor.i64("last token")?));
+        let seed = cursor.u64("seed of hashes")?;
+        let now = cursor.i64("second of a repair")?;
+        let gc_before = cursor.i64("second of deletions")?;
+        let bytes_max = cursor.u32("bytes of a buffer")?;
+        let after = edge(&mut cursor)?;
+        end(&cursor)?;
+        let holds = |token: Token| range.0 <= token && token <= range.1;
+        let is_inside = after.as_ref().is_none_or(|after| holds(after.key.token));
+        if range.1 < range.0 || bytes_max == 0 || !is_inside {
+            return Err(cursor.damaged("a part of a range that is none"));
+        }
+        Ok(Read { session, round, table, range, seed, now, gc_before, bytes_max, after })
+    }
+}
+
+/// What a replica tells that has read.
+pub(crate) fn encode_told(told: &Told) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    put_edge(&mut out, told.reached.as_ref());
+    put_sum(&mut out, told.sum);
+    out
+}
+
+/// See [`encode_told`].
+pub(crate) fn decode_told(bytes: &[u8]) -> Result<Told, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let reached = edge(&mut cursor)?;
+    let told = Told { reached, sum: sum(&mut cursor)? };
+    end(&cursor)?;
+    Ok(told)
+}
+
+impl Compare {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(96);
+        out.put(&self.session.to_be_bytes());
+        out.put_u32(self.round);
+        put_edge(&mut out, self.upto.as_ref());
+        put_sum(&mut out, self.sum);
+        out
+    }
+
+    /// See [`Compare::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Compare, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let (session, round) = (session(&mut cursor)?, cursor.u32("round of a session")?);
+        let upto = edge(&mut cursor)?;
+        let compare = Compare { session, round, upto, sum: sum(&mut cursor)? };
+        end(&cursor)?;
+        Ok(compare)
+    }
+}
+
+impl Compared {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Compared::Gone => vec![0],
+            Compared::Same => vec![1],
+            Compared::Other(hashes) => {
+                let mut out = Vec::with_capacity(1 + 8 * hashes.len());
+                out.put_u8(2);
+                hashes.iter().for_each(|hash| out.put_u64(*hash));
+                out
+            }
+        }
+    }
+
+    /// See [`Compared::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Compared, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let compared = match cursor.u8("how replicas compare")? {
+            0 => Compared::Gone,
+            1 => Compared::Same,
+            2 => {
+                let mut hashes = Vec::with_capacity(bytes.len() / 8);
+                while !cursor.is_empty() {
+                    hashes.push(cursor.u64("hash of a unit")?);
+                }
+                Compared::Other(hashes)
+            }
+            _ => return Err(cursor.damaged("how replicas compare")),
+        };
+        end(&cursor)?;
+        Ok(compared)
+    }
+}
+
+impl Fetch {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        assert!(!self.places.is_empty(), "one-form: nothing is fetched");
+        debug_assert!(self.places.is_sorted_by(|a, b| a < b), "one-form: {:?}", self.places);
+        let last = self.places.last().copied().unwrap_or(0) as usize;
+        let mut out = Vec::with_capacity(21 + last / 8);
+        out.put(&self.session.to_be_bytes());
+        out.put_u32(self.round);
+        let start = out.len();
+        out.resize(start + last / 8 + 1, 0);
+        for place in &self.places {
+            out[start + *place as usize / 8] |= 1 << (place % 8);
+        }
+        out
+    }
+
+    /// See [`Fetch::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Fetch, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let (session, round) = (session(&mut cursor)?, cursor.u32("round of a session")?);
+        let bits = cursor.rest();
+        if bits.last().is_none_or(|last| *last == 0) || (u32::MAX / 8) as usize <= bits.len() {
+            return Err(cursor.damaged("what is fetched"));
+        }
+        let mut places = Vec::new();
+        for (byte, at) in bits.iter().zip(0u32..) {
+            places.extend((0..8).filter(|bit| byte >> bit & 1 == 1).map(|bit| 8 * at + bit));
+        }
+        Ok(Fetch { session, round, places })
+    }
+}
+
+/// What was fetched; `None`: the session is not there.
+pub(crate) fn encode_fetched(mutations: Option<&[FrozenMutation]>) -> Vec<u8> {
+    let Some(mutations) = mutations else { return vec![0] };
+    debug_assert!(!mutations.is_empty(), "one-form: nothing was fetched");
+    [&[1], &super::encode_mutations(mutations)[..]].concat()
+}
+
+/// See [`encode_fetched`]. The mutations are checked but for what the schema says of them.
+pub(crate) fn decode_fetched(bytes: &[u8]) -> Result<Option<Vec<FrozenMutation>>, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    match cursor.u8("what was fetched")? {
+        0 => end(&cursor).map(|()| None),
+        1 => super::decode_mutations(cursor.rest()).map(Some).map_err(|it| it.from_base(1)),
+        _ => Err(cursor.damaged("what was fetched")),
+    }
+}
+
+/// A replica is asked to repair a range with these others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    pub(crate) range: Range,
+}
+
+/// A range and its other replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub table: TableId,
+    /// The first token and the last: the same nodes have what is between them.
+    pub tokens: (Token, Token),
+    /// The other replicas, and the shard of each that is asked.
+    pub others: Vec<(Uuid, u16)>,
+}
+
+impl Lead {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Range { table, tokens, others } = &self.range;
+        assert!(!others.is_empty(), "one-form: a range of one replica");
+        let mut out = Vec::with_capacity(32 + 18 * others.len());
+        out.put(table.as_bytes());
+        out.put_i64(tokens.0.0);
+        out.put_i64(tokens.1.0);
+        for (host, shard) in others {
+            out.put(host.as_bytes());
+            out.put_u16(*shard);
+        }
+        out
+    }
+
+    /// See [`Lead::encode`].
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Lead, Damaged> {
+        let mut cursor = Cursor::new(bytes);
+        let table = TableId::from_bytes(cursor.array("a table id")?);
+        let tokens = (Token(cursor.i64("first token")?), Token(cursor.i64("last token")?));
+        let mut others = Vec::new();
+        while !cursor.is_empty() {
+            let host = Uuid::from_bytes(cursor.array("a node")?);
+            others.push((host, cursor.u16("shard of a node")?));
+        }
+        match tokens.0 <= tokens.1 && !others.is_empty() {
+            true => Ok(Lead { range: Range { table, tokens, others } }),
+            false => Err(cursor.damaged("a range that is none")),
+        }
+    }
+}
+
+/// What a repair has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub rounds: u64,
+    /// Units that who asks has compared, and hashes of others that it was told.
+    pub compared: u64,
+    pub hashes: u64,
+    /// Units that were fetched, written by who asks, and sent to others.
+    pub fetched: u64,
+    pub written: u64,
+    pub sent: u64,
+    /// Bytes of all messages, without their headers.
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// Bytes of mutations in them.
+    pub bytes_of_rows: u64,
+}
+
+impl Figures {
+    fn all(&mut self) -> [&mut u64; 9] {
+        [
+            &mut self.rounds,
+            &mut self.compared,
+            &mut self.hashes,
+            &mut self.fetched,
+            &mut self.written,
+            &mut self.sent,
+            &mut self.bytes_sent,
+            &mut self.bytes_received,
+            &mut self.bytes_of_rows,
+        ]
+    }
+
+    pub fn add(&mut self, mut other: Figures) {
+        for (own, other) in self.all().into_iter().zip(other.all()) {
+            *own = own.saturating_add(*other);
+        }
+    }
+}
+
+pub(crate) fn encode_figures(mut figures: Figures) -> Vec<u8> {
+    figures.all().into_iter().flat_map(|figure| figure.to_be_bytes()).collect()
+}
+
+/// See [`encode_figures`].
+pub(crate) fn decode_figures(bytes: &[u8]) -> Result<Figures, Damaged> {
+    let (mut cursor, mut figures) = (Cursor::new(bytes), Figures::default());
+    for figure in figures.all() {
+        *figure = cursor.u64("a figure of a repair")?;
+    }
+    end(&cursor).map(|()| figures)
+}
+
+pub(crate) fn encode_end(session: u128) -> Vec<u8> {
+    session.to_be_bytes().to_vec()
+}
+
+/// See [`encode_end`].
+pub(crate) fn decode_end(bytes: &[u8]) -> Result<u128, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let session = session(&mut cursor)?;
+    end(&cursor).map(|()| session)
+}
+
+/// Those of one table, each of a partition in the range, its rows in order.
+pub(crate) fn check_fetched(
+    mutations: &[FrozenMutation],
+    schema: &model::TableSchema,
+    (first, last): (Token, Token),
+) -> Result<(), Damaged> {
+    for mutation in mutations {
+        let view: FrozenView<'_> = mutation.view()?;
+        view.check_order(&schema.order)?;
+        let token = Token::of(view.key());
+        if view.table() != schema.id || token < first || last < token {
+            return Err(Damaged::new("a mutation of another table or range", 0));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mutation::testing;
+    use proptest::prelude::*;
+
+    fn any_edge() -> impl Strategy<Value = Option<Edge>> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..6);
+        let within = proptest::option::of((bytes(), prop_oneof![Just(-1i8), Just(1)]));
+        proptest::option::of((bytes(), within).prop_map(|(key, within)| Edge {
+            key: DecoratedKey::new(Bytes::copy_from(&key)),
+            within: within.map(|(prefix, weight)| ClusteringPosition {
+                prefix: Bytes::copy_from(&prefix),
+                weight,
+            }),
+        }))
+    }
+
+    prop_compose! {
+        fn any_read()(
+            (session, round, table) in any::<(u128, u32, u128)>(),
+            (first, span, seed) in any::<(i64, u64, u64)>(),
+            (now, gc_before, bytes_max) in any::<(i64, i64, u32)>(),
+            after in any_edge(),
+        ) -> Read {
+            let last = first.saturating_add_unsigned(span);
+            let holds = |edge: &Edge| (first..=last).contains(&edge.key.token.0);
+            Read {
+                session,
+                round,
+                table: TableId::from_u128(table),
+                range: (Token(first), Token(last)),
+                seed,
+                now,
+                gc_before,
+                bytes_max: bytes_max.max(1),
+                after: after.filter(holds),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_back(
+            read in any_read(),
+            (session, round, hash, count) in any::<(u128, u32, u128, u32)>(),
+            edge in any_edge(),
+            places in proptest::collection::btree_set(0u32..300, 1..9),
+            hashes: Vec<u64>,
+        ) {
+            let sum = Sum { hash: if count == 0 { 0 } else { hash }, count };
+            prop_assert_eq!(Read::decode(&read.encode()), Ok(read));
+            let told = Told { reached: edge.clone(), sum };
+            prop_assert_eq!(decode_told(&encode_told(&told)), Ok(told));
+            let compare = Compare { session, round, upto: edge, sum };
+            prop_assert_eq!(Compare::decode(&compare.encode()), Ok(compare));
+            for compared in [Compared::Gone, Compared::Same, Compared::Other(hashes)] {
+                prop_assert_eq!(Compared::decode(&compared.encode()), Ok(compared));
+            }
+            let fetch = Fetch { session, round, places: places.into_iter().collect() };
+            prop_assert_eq!(Fetch::decode(&fetch.encode()), Ok(fetch));
+            prop_assert_eq!(decode_end(&encode_end(session)), Ok(session));
+        }
+
+        #[test]
+        fn what_another_leads_comes_back(
+            (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 9])>(),
+            others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
+        ) {
+            let tokens = (Token(tokens[0].min(tokens[1])), Token(tokens[0].max(tokens[1])));
+            let others = others.into_iter().map(|(host, shard)| (Uuid::from_u128(host), shard));
+            let (table, others) = (TableId::from_u128(table), others.collect());
+            let lead = Lead { range: Range { table, tokens, others } };
+            prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
+            let mut all = Figures::default();
+            all.all().into_iter().zip(figures).for_each(|(own, figure)| *own = figure);
+            prop_assert_eq!(decode_figures(&encode_figures(all)), Ok(all));
+        }
+
+        #[test]
+        fn fetched_mutations_come_back(
+            mutations in proptest::collection::vec(testing::mutation(), 1..4),
+        ) {
+            let fetched = encode_fetched(Some(&mutations));
+            prop_assert_eq!(decode_fetched(&fetched), Ok(Some(mutations.clone())));
+            prop_assert_eq!(decode_fetched(&encode_fetched(None)), Ok(None));
+            let schema = testing::schema();
+            let all = (Token(i64::MIN), Token(i64::MAX));
+            prop_assert_eq!(check_fetched(&mutations, &schema, all), Ok(()));
+            let token = Token::of(mutations[0].view().expect("a mutation").key());
+            let beside = (Token(token.0 + 1), Token(i64::MAX));
+            prop_assert!(check_fetched(&mutations, &schema, beside).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_in_its_only_form_or_damage(
+            read in any_read(),
+            at in any::<prop::sample::Index>(),
+            change in proptest::collection::vec(any::<u8>(), 0..4),
+            bytes in proptest::collection::vec(any::<u8>(), 0..90),
+        ) {
+            // Near what is one, too.
+            let mut near = read.encode();
+            let at = at.index(near.len());
+            near.splice(at..(at + change.len()).min(read.encode().len()), change);
+            for bytes in [near, bytes] {
+                if let Ok(read) = Read::decode(&bytes) {
+                    prop_assert_eq!(read.encode(), &bytes[..]);
+                }
+                if let Ok(told) = decode_told(&bytes) {
+                    prop_assert_eq!(encode_told(&told), &bytes[..]);
+                }
+                if let Ok(compare) = Compare::decode(&bytes) {
+                    prop_assert_eq!(compare.encode(), &bytes[..]);
+                }
+                if let Ok(compared) = Compared::decode(&bytes) {
+                    prop_assert_eq!(compared.encode(), &bytes[..]);
+                }
+                if let Ok(fetch) = Fetch::decode(&bytes) {
+                    prop_assert_eq!(fetch.encode(), &bytes[..]);
+                }
+                if let Ok(fetched) = decode_fetched(&bytes) {
+                    prop_assert_eq!(encode_fetched(fetched.as_deref()), &bytes[..]);
+                }
+                if let Ok(lead) = Lead::decode(&bytes) {
+                    prop_assert_eq!(lead.encode(), &bytes[..]);
+                }
+                if let Ok(figures) = decode_figures(&bytes) {
+                    prop_assert_eq!(encode_figures(figures), &bytes[..]);
+                }
+                if let Ok(session) = decode_end(&bytes) {
+                    prop_assert_eq!(encode_end(session), &bytes[..]);
+                }
+            }
+        }
+    }
+}
