@@ -3,7 +3,6 @@ import json
 import re
 import signal
 import subprocess
-import urllib.error
 import urllib.request
 
 import pytest
@@ -168,23 +167,6 @@ def test_who_leads_is_told_by_all_and_can_be_changed(nodes):
         {host} for host in set(hosts) - {second}))
     for node in others:
         rest(node, "/raft/read_barrier", "POST")
-
-
-def test_a_repair_that_would_compare_replicas_is_refused(nodes):
-    session = nodes[0].connect()
-    keyspace(session, "many", False)
-    keyspace(session, "tablets", True)
-    keyspace(session, "one", False, copies=1)
-    agree([node.connect() for node in nodes])
-    for path in ("/storage_service/repair_async/many",
-                 "/storage_service/tablets/repair?ks=tablets&table=t&tokens=all"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            rest(nodes[1], path, "POST")
-        assert b"nothing was repaired" in refused.value.read()
-    assert rest(nodes[1], "/storage_service/repair_async/one", "POST") > 0
-    found = subprocess.run([NEREID, "nodetool", "-h", nodes[1].address, "repair", "many"],
-                           capture_output=True, text=True, check=False)
-    assert found.returncode != 0 and "nothing was repaired" in found.stdout + found.stderr
 
 
 def test_without_a_majority_nothing_is_changed(nodes):

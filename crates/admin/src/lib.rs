@@ -25,4 +25,5 @@ mod tasks;
 
 pub use guard::Guard;
 pub use rest::{Door, Handed, Handoff, Loggers, Mode, Moved, Rest, Transport};
+pub use rest::{RepairJob, Repairs, Wanted};
 pub use server::{Config, Server, Service};

@@ -23,6 +23,7 @@ mod notify;
 mod persona;
 mod ports;
 mod relabel;
+mod repair;
 mod reread;
 mod tables;
 
@@ -257,7 +258,9 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
         (plan.values.text("default_log_level"), plan.values.list("logger_log_level"));
     let loggers = Rc::new(Loggers(logging::Loggers::of(default, &levels)?));
     let handoff = Rc::new(handoff::Kept { host: cluster.node().host_id });
-    let door = admin::Door { cluster, version: version(), transport, loggers, handoff };
+    let repairs = Rc::new(repair::Replicas::new());
+    let version = version();
+    let door = admin::Door { cluster, version, transport, loggers, handoff, repairs };
     let service =
         admin::Service::Rest(admin::Rest::new(door), Box::new(console), guard(&plan.values));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;

@@ -42,6 +42,7 @@ use api::Api;
 use cluster::Cluster;
 pub use identity::Mode;
 use model::Uuid;
+pub use repair::Wanted;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -59,6 +60,26 @@ pub struct Door {
     pub loggers: Rc<dyn Loggers>,
     /// What is kept for other nodes.
     pub handoff: Rc<dyn Handoff>,
+    /// What brings replicas up to date with each other.
+    pub repairs: Rc<dyn Repairs>,
+}
+
+/// What brings replicas up to date with each other.
+pub trait Repairs {
+    /// A repair that was not begun.
+    fn job(&self, wanted: Wanted) -> Rc<dyn RepairJob>;
+}
+
+/// A repair.
+pub trait RepairJob {
+    /// Does it, and is asked to once. The error says what was not repaired, and why.
+    fn run(&self) -> Handed<Result<(), String>>;
+    /// How many ranges were repaired, or were not, and how many there are.
+    fn progress(&self) -> (u64, u64);
+    /// What it has done, for the log.
+    fn summary(&self) -> String;
+    /// Ends it soon.
+    fn end(&self);
 }
 
 /// The hints of the node: writes that are kept for nodes which are away; and the logged batches

@@ -1,7 +1,10 @@
-//! Repair, `/storage_service/repair_async` and the like: a cluster of one node has one replica of
-//! everything, which has nothing to be compared with. So a repair checks what it was asked for,
-//! says so in the log, and has succeeded, as with any cluster where a range has one replica. Where
-//! there are several replicas it is refused: they are not compared yet.
+//! Repair, `/storage_service/repair_async` and the like. A request is checked, and becomes a task
+//! with a number, by which tools ask how it is. Where each range has one replica there is nothing
+//! to compare: the log says so, and the repair has succeeded.
+//!
+//! In reading order: `wanted` (what a request asks for), this.
+
+mod wanted;
 
 use super::Door;
 use super::api::{Answered, Api, Kind, Operation};
@@ -13,13 +16,17 @@ use crate::tasks::{About, REPAIR, Running, State, Task, Tasks};
 use cluster::{Nodes, Replication};
 use runtime::on_shard;
 use runtime::task::join_all;
+use runtime::time::timeout;
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
+pub use wanted::Wanted;
 
 const WORK: Work = Work { module: REPAIR, name: "repair", stops: &[], jobs: &[] };
+/// From one look at how far a repair is to the next.
+const LOOK: Duration = Duration::from_millis(200);
 /// Numbers of failed repairs that are remembered when their tasks are gone.
 const FAILED_MAX: usize = 1000;
 
@@ -63,21 +70,24 @@ pub(super) fn operations(api: &mut Api) {
 }
 
 fn options(operation: &mut Operation) {
-    const OTHERS: &str = "There are no other nodes: no difference";
     operation
         .takes("columnFamilies", Kind::Text, "Tables, with commas between; all without it")
-        .takes("startToken", Kind::Integer, "Where the range begins")
-        .takes("endToken", Kind::Integer, "Where it ends")
-        .takes("ranges", Kind::Text, "Ranges of tokens, start:end, with commas between");
-    for name in ["primaryRange", "incremental", "trace", "pullRepair"] {
-        operation.takes(name, Kind::Flag, OTHERS);
+        .takes("startToken", Kind::Integer, "Behind which token the range begins")
+        .takes("endToken", Kind::Integer, "With which token it ends")
+        .takes("ranges", Kind::Text, "Ranges of tokens, start:end, with commas between")
+        .takes("primaryRange", Kind::Flag, "Only ranges whose first replica is this node")
+        .takes("parallelism", Kind::Text, "parallel or sequential, which are the same; or 1 or 0")
+        .takes("dataCenters", Kind::Text, "Only replicas in these data centers, and its own")
+        .takes("hosts", Kind::Text, "Only replicas on these nodes, this one among them")
+        .takes("ignore_nodes", Kind::Text, "No replicas on these nodes")
+        .takes("ranges_parallelism", Kind::Integer, "Ranges that a shard repairs at once, at most")
+        .takes("incremental", Kind::Flag, "Not possible")
+        .takes("trace", Kind::Flag, "Not possible");
+    const NOTHING: &str = "No difference";
+    operation.takes("jobThreads", Kind::Integer, NOTHING);
+    for name in ["pullRepair", "small_table_optimization", "ignoreUnreplicatedKeyspaces"] {
+        operation.takes(name, Kind::Flag, NOTHING);
     }
-    operation.takes("small_table_optimization", Kind::Flag, OTHERS);
-    for name in ["parallelism", "dataCenters", "hosts", "ignore_nodes"] {
-        operation.takes(name, Kind::Text, OTHERS);
-    }
-    operation.takes("jobThreads", Kind::Integer, OTHERS);
-    operation.takes("ranges_parallelism", Kind::Integer, OTHERS);
 }
 
 /// The repairs that run.
@@ -138,31 +148,26 @@ async fn repair(door: &Rc<Door>, call: &Call) -> Answered {
         return Err(Answer::refused(400, text));
     }
     let tables = Tables::of(name, listed(door, call, name, "columnFamilies")?);
-    let range = call.given("startToken").zip(call.given("endToken"));
-    if range.is_some_and(|(start, end)| start == end) {
-        // It would be all of the ring.
-        return Err(Answer::refused(400, "Start and end tokens must be different"));
-    }
-    check_alone(door, &entry.replication)?;
-    note_alone(name);
+    let wanted = Wanted::of_ring(door, call, tables.ids.clone())?;
     if *entry.replication == Replication::Local {
         // Nobody else could have it, so nothing is begun.
+        note_alone(name);
         let number = Tasks::of_shard().change().next_number(REPAIR, 0).map_err(refused)?;
         return Ok(Answer::json(json!(number)));
     }
-    let id = begin(tables)?;
+    let id = begin(door, tables, wanted, &entry.replication)?;
     let task = Tasks::of_shard().registry().asked(id).map(|task| task.sequence);
     Ok(Answer::json(json!(task.map_err(refused)?)))
 }
 
-/// Refuses what other nodes have, too.
-fn check_alone(door: &Door, replication: &Replication) -> Result<(), Answer> {
+/// Whether each range has one replica.
+fn is_alone(door: &Door, replication: &Replication) -> bool {
     let is_alone = Nodes::seen(&door.cluster).others().next().is_none();
-    if is_alone || replication.total() <= 1 {
-        return Ok(());
-    }
-    let text = "replicas on several nodes are not compared yet: nothing was repaired";
-    Err(Answer::refused(500, text))
+    let copies = match replication {
+        Replication::Everywhere => 2,
+        _ => replication.total(),
+    };
+    is_alone || copies <= 1
 }
 
 fn note_alone(keyspace: &str) {
@@ -172,21 +177,67 @@ fn note_alone(keyspace: &str) {
     );
 }
 
-fn begin(tables: Tables) -> Result<model::Uuid, Answer> {
-    let ranges = tables.ids.len().max(1) as f64;
-    let of_task = tables.clone();
-    start(WORK, &tables, async move |task: Rc<Running>| {
-        let done = on_shards(&task, &of_task, ranges).await;
-        if done.is_err() {
-            let failed = runtime::local::get_or_default::<Failed>();
-            let mut failed = failed.0.borrow_mut();
-            failed.extend(Tasks::of_shard().registry().get(task.id).map(|task| task.sequence));
-            if FAILED_MAX < failed.len() {
-                failed.pop_first();
+fn begin(
+    door: &Rc<Door>,
+    tables: Tables,
+    wanted: Wanted,
+    replication: &Replication,
+) -> Result<model::Uuid, Answer> {
+    if is_alone(door, replication) {
+        note_alone(&tables.keyspace);
+        let of_task = tables.clone();
+        return start(WORK, &tables, async move |task: Rc<Running>| {
+            let ranges = of_task.ids.len().max(1) as f64;
+            note_failed(&task, on_shards(&task, &of_task, ranges).await)
+        });
+    }
+    let job = door.repairs.job(wanted);
+    let (stopped, keyspace) = (job.clone(), tables.keyspace.clone());
+    let about = About { units: "ranges", ..tables.about(WORK) };
+    let stop = Box::new(move || stopped.end());
+    let run = async move |task: Rc<Running>| {
+        tracing::info!(target: "repair", "repair of {keyspace} begins");
+        let ended = watch(&task, &job).await;
+        let done = job.summary();
+        match &ended {
+            Ok(()) => tracing::info!(target: "repair", "repair of {keyspace} ended: {done}"),
+            Err(why) => {
+                tracing::warn!(target: "repair", "repair of {keyspace} failed: {why}; {done}")
             }
         }
-        done
-    })
+        note_failed(&task, ended)
+    };
+    Tasks::of_shard().spawn(REPAIR, about, Some(stop), run).map_err(refused)
+}
+
+/// Does a repair, and notes how far it is.
+async fn watch(task: &Running, job: &Rc<dyn super::RepairJob>) -> Result<(), String> {
+    let mut run = job.run();
+    let note = || {
+        let (done, all) = job.progress();
+        task.note_progress(done as f64, all as f64);
+    };
+    loop {
+        let ended = timeout(LOOK, run.as_mut()).await;
+        note();
+        if let Ok(ended) = ended {
+            // What it had not begun when it was aborted is why it failed.
+            return task.check().and(ended);
+        }
+    }
+}
+
+/// Numbers of those that failed are remembered for longer than their tasks.
+fn note_failed(task: &Running, ended: Result<(), String>) -> Result<(), String> {
+    if ended.is_err() {
+        let failed = runtime::local::get_or_default::<Failed>();
+        let mut failed = failed.0.borrow_mut();
+        failed.extend(Tasks::of_shard().registry().get(task.id).map(|task| task.sequence));
+        if FAILED_MAX < failed.len() {
+            failed.pop_first();
+        }
+    }
+    ended
 }
 
 /// Looks at each shard's ranges. Each has one copy.
@@ -229,13 +280,8 @@ async fn tablets(door: &Rc<Door>, call: &Call) -> Answered {
         );
         return Err(Answer::refused(400, text));
     }
-    let tokens = name("tokens");
-    if tokens != "all" && tokens.split(',').any(|token| token.trim().parse::<i64>().is_err()) {
-        return Err(Answer::refused(400, format!("tokens: not all and no tokens: {tokens}")));
-    }
-    check_alone(door, &of_keyspace.replication)?;
-    note_alone(name("ks"));
-    let id = begin(Tables::one(&entry))?;
+    let wanted = Wanted::of_tablets(door, call, entry.schema.id)?;
+    let id = begin(door, Tables::one(&entry), wanted, &of_keyspace.replication)?;
     if call.flag("await_completion", true)? {
         super::work::finished(id).await?;
     }

@@ -87,7 +87,7 @@ impl Tables {
         Tables::of("", ids)
     }
 
-    fn about(&self, work: Work) -> About {
+    pub(super) fn about(&self, work: Work) -> About {
         About {
             kind: work.name.to_owned(),
             scope: match (self.keyspace.as_str(), self.table.as_str()) {

@@ -58,8 +58,7 @@ pub(super) const REPAIR: &[OptionRow] = &[
         .idle(),
     flag("enable_compacting_data_for_streaming", "true", "Older form of the same").idle(),
     flag("enable_tombstone_gc_for_streaming_and_repair", "false", "Leave out old tombstones")
-        .live()
-        .idle(),
+        .live(),
     number("maintenance_io_throughput_mb_per_sec", "0", "MiB a second of all maintenance; 0: any")
         .live()
         .idle(),

@@ -10,7 +10,7 @@
 //!  - *bounded*: so many ranges of a job are repaired at once on a shard, by its memory.
 //!  - *ends*: a job that is told to end begins no more rounds.
 
-use super::range::{Figures, Range, said};
+use super::range::{Figures, How, Range, said};
 use super::session::{BUFFER_BYTES_MAX, MEMORY_PART, Sessions};
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::placement::{Replica, Replicas};
@@ -20,7 +20,8 @@ use cluster::TableEntry;
 use messaging::{HostId, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Token, Uuid};
 use runtime::group::{STREAMING, with_group};
-use runtime::task::join_all;
+use runtime::sync::Notify;
+use runtime::task::{join_all, race};
 use runtime::time::sleep;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -54,8 +55,7 @@ pub struct Wanted {
     pub without: BTreeSet<Uuid>,
     /// No more ranges at once than this; 0: as many as the memory allows.
     pub at_once: usize,
-    /// What a replica reads ahead at most; 0: as much as it may.
-    pub buffer_bytes: u32,
+    pub how: How,
 }
 
 /// How far a job is, and the word to end it.
@@ -65,6 +65,7 @@ pub struct Watch {
     pub done: Cell<u64>,
     pub figures: Cell<Figures>,
     is_ended: Cell<bool>,
+    ending: Notify,
     number: Cell<u64>,
 }
 
@@ -72,6 +73,7 @@ impl Watch {
     /// Ends the job soon.
     pub fn end(&self) {
         self.is_ended.set(true);
+        self.ending.notify_all();
     }
 }
 
@@ -102,7 +104,17 @@ fn within(range: (Token, Token), parts: &[(Token, Token)]) -> Vec<(Token, Token)
         return vec![range];
     }
     let parts = parts.iter().map(|part| (part.0.max(range.0), part.1.min(range.1)));
-    parts.filter(|part| part.0 <= part.1).collect()
+    let mut parts: Vec<(Token, Token)> = parts.filter(|part| part.0 <= part.1).collect();
+    parts.sort_unstable();
+    let mut out: Vec<(Token, Token)> = Vec::new();
+    for part in parts {
+        match out.last_mut() {
+            Some(last) if part.0 <= last.1 => last.1 = last.1.max(part.1),
+            _ => out.push(part),
+        }
+    }
+    debug_assert!(out.is_sorted_by(|a, b| a.1 < b.0), "each-once: {out:?}");
+    out
 }
 
 impl Coordinator {
@@ -129,9 +141,8 @@ impl Coordinator {
         let at_once = self.at_once(wanted.at_once);
         let queues: Vec<_> = queues.into_iter().map(RefCell::new).collect();
         let workers = queues.iter().flat_map(|queue| (0..at_once).map(move |_| queue));
-        let workers =
-            workers.map(|queue| self.work((queue, wanted.buffer_bytes), &watch, &failures));
-        join_all(workers).await;
+        let workers = workers.map(|queue| self.work((queue, wanted.how), &watch, &failures));
+        race(join_all(workers), tell_of_end(&watch)).await;
         self.forget(&watch).await;
         let failures = failures.into_inner();
         debug_assert!(failures.len() <= all, "each-once: {} failures", failures.len());
@@ -154,7 +165,7 @@ impl Coordinator {
 
     async fn work(
         &self,
-        (queue, buffer_bytes): (&RefCell<VecDeque<Task>>, u32),
+        (queue, how): (&RefCell<VecDeque<Task>>, How),
         watch: &Watch,
         failures: &RefCell<Vec<String>>,
     ) {
@@ -163,7 +174,7 @@ impl Coordinator {
             let Task { name, .. } = task.clone();
             let (figures, ended) = match watch.is_ended.get() {
                 true => (Figures::default(), Err("it was ended".to_owned())),
-                false => self.carry_out(task, (watch.number.get(), buffer_bytes)).await,
+                false => self.carry_out(task, (watch.number.get(), how)).await,
             };
             let mut all = watch.figures.get();
             all.add(figures);
@@ -180,7 +191,7 @@ impl Coordinator {
     async fn carry_out(
         &self,
         task: Task,
-        (number, buffer_bytes): (u64, u32),
+        (number, how): (u64, How),
     ) -> (Figures, Result<(), String>) {
         let range = task.range;
         match task.leader {
@@ -191,17 +202,16 @@ impl Coordinator {
                     };
                     let ended = runtime::local::get_or_default::<Ended>();
                     let goes_on = || !ended.0.borrow().contains(&number);
-                    with_group(STREAMING, coordinator.repair_range(&range, buffer_bytes, &goes_on))
-                        .await
+                    with_group(STREAMING, coordinator.repair_range(&range, how, &goes_on)).await
                 };
                 runtime::on_shard(shard, repair).await
             }
             Leader::There(host, shard) => {
-                let mut led = self.have_led(&range, (host, shard)).await;
+                let mut led = self.have_led(&range, (host, shard), how).await;
                 if led.is_err() && self.places().is_alive(host) {
                     // What was done is done; the rest may go on.
                     sleep(PAUSE).await;
-                    led = self.have_led(&range, (host, shard)).await;
+                    led = self.have_led(&range, (host, shard), how).await;
                 }
                 match led {
                     Ok(figures) => (figures, Ok(())),
@@ -212,24 +222,18 @@ impl Coordinator {
     }
 
     /// Another replica repairs a range.
-    async fn have_led(&self, range: &Range, place: (Uuid, u16)) -> Result<Figures, String> {
+    async fn have_led(
+        &self,
+        range: &Range,
+        place: (Uuid, u16),
+        how: How,
+    ) -> Result<Figures, String> {
         debug_assert!(place.0 != self.cluster.node().host_id, "each-once: this node asks itself");
         let target = Target::bulk(HostId(place.0.as_u128()), ToShard::At(place.1));
-        let payload = Payload::from(Lead { range: range.clone() }.encode());
+        let payload = Payload::from(Lead { range: range.clone(), how }.encode());
         let led = nodes::call(target, verb::SYNC_LEAD, payload, LEAD_TIME).await;
         let led = led.map_err(|refusal| said(self, place.0, &refusal.text))?;
         decode_figures(&led).map_err(|damaged| said(self, place.0, &damaged.to_string()))
-    }
-
-    /// Tells all shards that a job is to end. What runs of it ends with its round.
-    pub async fn end_repair(watch: &Watch) {
-        watch.end();
-        debug_assert!(watch.is_ended.get(), "ends: it was not told");
-        let number = watch.number.get();
-        let tell = move || async move {
-            runtime::local::get_or_default::<Ended>().0.borrow_mut().insert(number);
-        };
-        runtime::on_all_shards(tell).await;
     }
 
     /// How many ranges this shard keeps something of, for others that repair them.
@@ -277,6 +281,21 @@ impl Coordinator {
         }
         tasks
     }
+}
+
+/// When a job is told to end, tells all shards. What runs of it ends with its round.
+async fn tell_of_end(watch: &Watch) {
+    let told = watch.ending.notified();
+    if !watch.is_ended.get() {
+        told.await;
+    }
+    debug_assert!(watch.is_ended.get(), "ends: it was not told");
+    let number = watch.number.get();
+    let tell = move || async move {
+        runtime::local::get_or_default::<Ended>().0.borrow_mut().insert(number);
+    };
+    runtime::on_all_shards(tell).await;
+    std::future::pending().await
 }
 
 /// What is to be done of a part of a stretch.
@@ -338,7 +357,8 @@ mod tests {
             let (range, parts) = (of(range), parts.into_iter().map(of).collect::<Vec<_>>());
             let holds = |(first, last): &(Token, Token)| (first.0..=last.0).contains(&token);
             let expected = holds(&range) && (parts.is_empty() || parts.iter().any(holds));
-            prop_assert_eq!(within(range, &parts).iter().any(holds), expected);
+            let found = within(range, &parts).into_iter().filter(holds).count();
+            prop_assert_eq!(found, usize::from(expected));
         }
     }
 }

@@ -12,5 +12,5 @@ mod scan;
 mod session;
 
 pub use job::{Wanted, Watch};
-pub use range::{Figures, Range};
+pub use range::{Figures, How, Range};
 pub(crate) use session::Sessions;

@@ -7,12 +7,12 @@
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
 
 use super::session::{BUFFER_BYTES_MAX, Session};
-use crate::coordinator::{Coordinator, nodes};
+use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::sync::buffer::Told;
 use crate::sync::decide::{Comparison, Step, step};
 use crate::sync::unit::{Edge, Hashing, Sum, Unit, compare_edges, units_of};
 use crate::wire::sync::{self, Compare, Compared, Fetch, Read};
-pub use crate::wire::sync::{Figures, Range};
+pub use crate::wire::sync::{Figures, How, Range};
 use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
 use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
@@ -24,8 +24,10 @@ use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
 
-/// How long a replica may take for one question.
+/// How long a replica may take for one question; to fill a buffer it may have to read much that is
+/// dead. Of one that goes away it is known before.
 const STEP_TIME: Duration = Duration::from_secs(60);
+const READ_TIME: Duration = Duration::from_secs(600);
 /// How long one is waited for that is told of the end.
 const END_TIME: Duration = Duration::from_secs(2);
 /// How often a round is tried again, and after what time first.
@@ -53,19 +55,18 @@ struct Asking<'c> {
 }
 
 impl Coordinator {
-    /// Repairs a range of which this node is a replica, until `goes_on` says no. Replicas read
-    /// ahead so many bytes; 0: as many as they may. Also where it fails, what was done stays done,
-    /// and is told.
+    /// Repairs a range of which this node is a replica, until `goes_on` says no. Also where it
+    /// fails, what was done stays done, and is told.
     pub async fn repair_range(
         &self,
         range: &Range,
-        buffer_bytes: u32,
+        how: How,
         goes_on: &dyn Fn() -> bool,
     ) -> (Figures, Result<(), String>) {
         let known = self.cluster.schema().table_by_id(range.table).cloned();
         let Some(table) = known else { return (Figures::default(), Ok(())) };
         debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
-        let mut asking = Asking::new(self, &table, (range, buffer_bytes));
+        let mut asking = Asking::new(self, &table, (range, how));
         let mut ended = asking.all(goes_on).await;
         asking.end().await;
         if ended.is_err() && self.cluster.schema().table_by_id(range.table).is_none() {
@@ -80,7 +81,7 @@ impl<'c> Asking<'c> {
     fn new(
         coordinator: &'c Coordinator,
         table: &TableEntry,
-        (range, buffer_bytes): (&'c Range, u32),
+        (range, how): (&'c Range, How),
     ) -> Asking<'c> {
         let now = runtime::time::wall_micros().div_euclid(1_000_000);
         let id = (u128::from(runtime::random_u64()) << 64) | u128::from(runtime::random_u64());
@@ -91,8 +92,11 @@ impl<'c> Asking<'c> {
             range: range.tokens,
             seed: runtime::random_u64(),
             now,
-            gc_before: coordinator.storage.deletions_before(range.table, now),
-            bytes_max: match buffer_bytes {
+            gc_before: match how.forgets {
+                true => coordinator.storage.deletions_before(range.table, now),
+                false => i64::MIN,
+            },
+            bytes_max: match how.buffer_bytes {
                 0 => BUFFER_BYTES_MAX,
                 bytes => bytes,
             },
@@ -107,6 +111,9 @@ impl<'c> Asking<'c> {
     async fn all(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), String> {
         let mut tries = 0;
         loop {
+            if own_coordinator().is_err() {
+                return Err("the node stops".to_owned());
+            }
             if !goes_on() {
                 return Err("it was ended".to_owned());
             }
@@ -191,7 +198,8 @@ impl<'c> Asking<'c> {
         self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
         let asked = (0..self.range.others.len()).map(|index| {
             let payload = Payload::with_shared(Vec::new(), bytes.clone());
-            call(self.range, index, verb::SYNC_READ, payload)
+            let target = target(self.range, index);
+            nodes::call(target, verb::SYNC_READ, payload, READ_TIME)
         });
         let asked: Vec<_> = asked.collect();
         let own = self.own.read(self.read.after.as_ref());

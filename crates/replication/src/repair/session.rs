@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// How long a session is kept that nobody uses.
-pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(300);
 /// After so long another one may take its place.
 const IDLE_MIN: Duration = Duration::from_secs(10);
 /// What a buffer has at most, whoever asks.

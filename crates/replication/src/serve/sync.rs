@@ -6,7 +6,12 @@ use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_end, encode_fetched};
 use crate::wire::sync::{encode_figures, encode_told};
 use crate::wire::{Refusal, RefusalKind, verb};
 use messaging::{Payload, Request, Verbs};
+use runtime::time::Instant;
+use std::time::Duration;
 use stdx::Damaged;
+
+/// How long it is waited for that this node hears of a table.
+const TABLE_TIME: Duration = Duration::from_secs(10);
 
 /// See the module.
 pub(super) fn serve(verbs: &mut Verbs) {
@@ -29,7 +34,8 @@ pub(super) fn serve(verbs: &mut Verbs) {
 async fn read(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
     let read = Read::decode(&request.take_payload()).map_err(damaged)?;
-    let table = table(&coordinator, read.table, until(request)).await?;
+    let patience = (Instant::now() + TABLE_TIME).min(until(request));
+    let table = table(&coordinator, read.table, patience).await?;
     if !coordinator.is_spread(&table) {
         return Err(damaged(Damaged::new("a table of this node alone is repaired", 0)));
     }
@@ -40,8 +46,8 @@ async fn read(request: &Request) -> Result<Payload, Refusal> {
 /// Repairs a range at the word of a node that is no replica of it, as long as that one waits.
 async fn lead(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
-    let Lead { range } = Lead::decode(&request.take_payload()).map_err(damaged)?;
-    let (figures, ended) = coordinator.repair_range(&range, 0, &|| true).await;
+    let Lead { range, how } = Lead::decode(&request.take_payload()).map_err(damaged)?;
+    let (figures, ended) = coordinator.repair_range(&range, how, &|| true).await;
     ended.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
     Ok(Payload::from(encode_figures(figures)))
 }

@@ -8,7 +8,8 @@
 //! SYNC_FETCH    session:16 round:be32 bits                   -> 0 or 1 (length:be32 mutation)+
 //! SYNC_WRITE    as MUTATION                                  -> nothing
 //! SYNC_END      session:16                                   one way
-//! SYNC_LEAD     table:16 first:be64 last:be64 (host:16 shard:be16)+  -> figures: nine be64
+//! SYNC_LEAD     table:16 first:be64 last:be64 forgets:u8 bytes:be32 (host:16 shard:be16)+
+//!                                                            -> figures: nine be64
 //!
 //! edge := a resume of no rows; none: the begin of the range (after), or its end
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
@@ -17,7 +18,7 @@
 //! An answer of 0 says that the session is not there, or in another round. 1 to SYNC_COMPARE says
 //! that the replica has the same. A hash in a list is the first half of what is summed up.
 
-use super::{end, put_resume, resume};
+use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;
 use crate::sync::unit::{Edge, Sum};
 use model::{DecoratedKey, TableId, Token, Uuid};
@@ -276,6 +277,17 @@ pub(crate) fn decode_fetched(bytes: &[u8]) -> Result<Option<Vec<FrozenMutation>>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lead {
     pub(crate) range: Range,
+    pub(crate) how: How,
+}
+
+/// How ranges are repaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Whether deletions that are old enough to be forgotten count as forgotten. Otherwise one that
+    /// a replica has forgotten, and another one has not, is brought back.
+    pub forgets: bool,
+    /// What a replica reads ahead at most; 0: as much as it may.
+    pub buffer_bytes: u32,
 }
 
 /// A range and its other replicas.
@@ -292,10 +304,12 @@ impl Lead {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Range { table, tokens, others } = &self.range;
         assert!(!others.is_empty(), "one-form: a range of one replica");
-        let mut out = Vec::with_capacity(32 + 18 * others.len());
+        let mut out = Vec::with_capacity(37 + 18 * others.len());
         out.put(table.as_bytes());
         out.put_i64(tokens.0.0);
         out.put_i64(tokens.1.0);
+        out.put_u8(self.how.forgets.into());
+        out.put_u32(self.how.buffer_bytes);
         for (host, shard) in others {
             out.put(host.as_bytes());
             out.put_u16(*shard);
@@ -308,13 +322,15 @@ impl Lead {
         let mut cursor = Cursor::new(bytes);
         let table = TableId::from_bytes(cursor.array("a table id")?);
         let tokens = (Token(cursor.i64("first token")?), Token(cursor.i64("last token")?));
+        let forgets = flag(&mut cursor, "whether old deletions count")?;
+        let how = How { forgets, buffer_bytes: cursor.u32("bytes of a buffer")? };
         let mut others = Vec::new();
         while !cursor.is_empty() {
             let host = Uuid::from_bytes(cursor.array("a node")?);
             others.push((host, cursor.u16("shard of a node")?));
         }
         match tokens.0 <= tokens.1 && !others.is_empty() {
-            true => Ok(Lead { range: Range { table, tokens, others } }),
+            true => Ok(Lead { range: Range { table, tokens, others }, how }),
             false => Err(cursor.damaged("a range that is none")),
         }
     }
@@ -469,11 +485,13 @@ mod tests {
         fn what_another_leads_comes_back(
             (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 9])>(),
             others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
+            (forgets, buffer_bytes) in any::<(bool, u32)>(),
         ) {
             let tokens = (Token(tokens[0].min(tokens[1])), Token(tokens[0].max(tokens[1])));
             let others = others.into_iter().map(|(host, shard)| (Uuid::from_u128(host), shard));
             let (table, others) = (TableId::from_u128(table), others.collect());
-            let lead = Lead { range: Range { table, tokens, others } };
+            let how = How { forgets, buffer_bytes };
+            let lead = Lead { range: Range { table, tokens, others }, how };
             prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
             let mut all = Figures::default();
             all.all().into_iter().zip(figures).for_each(|(own, figure)| *own = figure);

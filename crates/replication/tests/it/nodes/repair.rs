@@ -14,7 +14,7 @@ use mutation::{
 use mutation::{RowBuilder, Tombstone, frozen};
 use reader::multishard::MultishardOptions;
 use reader::{Budget, Slice, Source};
-use replication::repair::{Figures, Wanted, Watch};
+use replication::repair::{Figures, How, Wanted, Watch};
 use replication::{Consistency, Coordinator};
 use runtime::task::Scope;
 use runtime::time::{sleep, wall_micros};
@@ -78,6 +78,10 @@ fn wanted(tables: &'static [&'static str]) -> impl FnOnce() -> Wanted {
         let tables = tables.iter().map(|name| entry("ks", name).schema.id).collect();
         Wanted { tables, ..Wanted::default() }
     }
+}
+
+fn buffer(buffer_bytes: u32) -> How {
+    How { buffer_bytes, ..How::default() }
 }
 
 fn repair(nodes: &mut Nodes, node: usize, wanted: impl FnOnce() -> Wanted + 'static) -> Repaired {
@@ -236,7 +240,7 @@ fn a_partition_may_be_larger_than_the_buffer() {
         write_rows(7, deletion, ONE).await.expect("a write");
     });
     settle(&mut nodes);
-    let small = || Wanted { buffer_bytes: 3000, ..wanted(&["r"])() };
+    let small = || Wanted { how: buffer(3000), ..wanted(&["r"])() };
     let (figures, ended) = repair(&mut nodes, 1, small);
     ended.expect("a repair");
     assert!(20 < figures.rounds, "{figures:?}");
@@ -425,8 +429,8 @@ impl Writes {
 
     /// One node has all ranges repaired, or each its primary ones.
     fn repair(&mut self) -> Vec<Repaired> {
-        let buffer_bytes = [1, 500, 4000, 0][self.below(4) as usize];
-        let wanted = move || Wanted { buffer_bytes, ..wanted(&TABLES)() };
+        let buffer_bytes = [100, 500, 4000, 0][self.below(4) as usize];
+        let wanted = move || Wanted { how: buffer(buffer_bytes), ..wanted(&TABLES)() };
         match self.below(2) {
             0 => {
                 let node = self.below(self.nodes.count() as u64) as usize;
@@ -466,7 +470,7 @@ fn whatever_happens_to_a_repair_the_next_one_ends_it() {
         let mut writes = Writes::new(1000 + seed);
         writes.write_many();
         let (master, other) = (0, 1 + seed as usize % 2);
-        let small = || Wanted { buffer_bytes: 300, at_once: 1, ..wanted(&TABLES)() };
+        let small = || Wanted { how: buffer(300), at_once: 1, ..wanted(&TABLES)() };
         // Each takes its time.
         let nodes = &mut writes.nodes;
         for node in 1..nodes.count() {
@@ -498,7 +502,7 @@ fn whatever_happens_to_a_repair_the_next_one_ends_it() {
                 nodes.start(master);
             }
         }
-        nodes.world.run_for(150 * SECOND);
+        nodes.world.run_for(400 * SECOND);
         let ended = running.ended.borrow_mut().take();
         match (seed % 4, ended) {
             (3, _) => {}
@@ -555,13 +559,61 @@ fn a_range_whose_replica_is_down_fails_and_the_others_go_on() {
     repair(&mut nodes, 0, spared).1.expect("a repair of those that are there");
 }
 
+/// A deletion that is older than `gc_grace_seconds`, which one replica has not forgotten yet.
+#[test]
+fn old_deletions_are_compared_unless_they_count_as_forgotten() {
+    let mut nodes = Nodes::new(11, &[1, 2, 1]);
+    let write = |nodes: &mut Nodes, mutation: fn() -> FrozenMutation| {
+        nodes.run(0, async move { write_rows(7, mutation(), ONE).await.expect("a write") });
+        nodes.world.run_for(SECOND);
+    };
+    write(&mut nodes, || rows_of(7, row(1, 1, 1)));
+    only(&nodes, &[0]);
+    // Made soon after 1970.
+    write(&mut nodes, || rows_of(7, deletion(2, 2_000_000)));
+    settle(&mut nodes);
+    let how = How { forgets: true, ..How::default() };
+    let (figures, ended) = repair(&mut nodes, 1, move || Wanted { how, ..wanted(&["r"])() });
+    ended.expect("a repair");
+    assert_eq!((figures.hashes, figures.fetched, figures.sent), (0, 0, 0), "{figures:?}");
+    let (figures, ended) = repair(&mut nodes, 1, wanted(&["r"]));
+    ended.expect("a repair");
+    assert_eq!((figures.fetched, figures.written, figures.sent), (1, 1, 1), "{figures:?}");
+}
+
+/// Replicas that are left out take no part; of tablets only those that hold a token.
+#[test]
+fn only_what_was_asked_for_is_repaired() {
+    let mut nodes = three_with_a_gap(12, &[1, 1, 2], 0..100);
+    let among = || Some([id_of(0), id_of(1)].into());
+    repair(&mut nodes, 0, move || Wanted { among: among(), ..wanted(&["t"])() })
+        .1
+        .expect("a repair");
+    assert_eq!(found(&mut nodes, 2, 0..100), vec![Some(1); 100]);
+    repair(&mut nodes, 0, wanted(&["c", "r"])).1.expect("a repair of other tables");
+    assert_eq!(found(&mut nodes, 2, 0..100), vec![Some(1); 100]);
+    let token = rows::token(5);
+    repair(&mut nodes, 1, move || Wanted { within: vec![(token, token)], ..wanted(&["t"])() })
+        .1
+        .expect("a repair of a token");
+    let expected: Vec<_> = (0..100).map(|pk| Some(if pk == 5 { 2 } else { 1 })).collect();
+    assert_eq!(found(&mut nodes, 2, 0..100), expected);
+    let holding = rows::token(6);
+    let (_, ended) =
+        repair(&mut nodes, 2, move || Wanted { holding: vec![holding], ..wanted(&["t"])() });
+    ended.expect("a repair of a range");
+    let now = found(&mut nodes, 2, 0..100);
+    let repaired = now.iter().filter(|value| **value == Some(2)).count();
+    assert!(now[6] == Some(2) && repaired < 20, "{now:?}");
+}
+
 #[test]
 fn a_table_that_is_dropped_meanwhile_is_no_error() {
     let mut nodes = three_with_a_gap(8, &[1, 1, 1], 0..100);
     for node in 1..3 {
         nodes.set_delay(node, 0, Duration::from_millis(20));
     }
-    let small = || Wanted { buffer_bytes: 1, at_once: 1, ..wanted(&["t"])() };
+    let small = || Wanted { how: buffer(1), at_once: 1, ..wanted(&["t"])() };
     let running = begin(&mut nodes, 0, small);
     nodes.world.run_for(Duration::from_millis(200));
     assert!(running.ended.borrow().is_none());
@@ -585,12 +637,12 @@ fn a_repair_ends_at_a_word() {
     for node in 1..3 {
         nodes.set_delay(node, 0, Duration::from_millis(20));
     }
-    let small = || Wanted { buffer_bytes: 1, at_once: 1, ..wanted(&["t"])() };
+    let small = || Wanted { how: buffer(1), at_once: 1, ..wanted(&["t"])() };
     let running = begin(&mut nodes, 0, small);
     nodes.world.run_for(Duration::from_millis(200));
     assert!(running.ended.borrow().is_none());
     let watch = running.watch.clone();
-    nodes.run(0, async move { Coordinator::end_repair(&watch).await });
+    nodes.run(0, async move { watch.end() });
     nodes.world.run_for(2 * SECOND);
     let ended = running.ended.borrow_mut().take().expect("an end");
     assert!(ended.1.expect_err("not all was done").contains("it was ended"));

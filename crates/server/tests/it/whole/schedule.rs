@@ -418,8 +418,8 @@ impl Schedule {
         panic!("heals: nodes or tablets are on the move for ever");
     }
 
-    /// What some node lacks of what all have together, where no write was missed by a replica: a read
-    /// at ONE asks the node itself where it has the data.
+    /// What some node lacks of what all have together, where no write was missed by a replica: a
+    /// read at ONE asks the node itself where it has the data.
     fn lacking(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         for text in EVERYTHING {
