@@ -10,7 +10,7 @@ use crate::table_stats::{all_stats, totals};
 use crate::virtual_tables::{VirtualRow, row};
 use catalog::rows::Row;
 use catalog::rows::partition::{self, Value};
-use catalog::{Member, Replication};
+use catalog::{Member, MemberState, Replication};
 use model::{TableSchema, Token};
 use std::rc::Rc;
 use storage::Storage;
@@ -129,7 +129,8 @@ fn peer_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
         values.push(("supported_features", features.join(",").into_bytes()));
         row(schema, values)
     };
-    let rows: Vec<VirtualRow> = nodes.others().map(shown).collect();
+    let served = nodes.others().filter(|node| node.is_for_clients());
+    let rows: Vec<VirtualRow> = served.map(shown).collect();
     debug_assert!(rows.len() < nodes.all().len(), "one-here: as many peers as nodes");
     rows
 }
@@ -148,7 +149,8 @@ fn peer_v2_rows(schema: &TableSchema, nodes: &Nodes) -> Vec<VirtualRow> {
         values.extend(node.member.client_port.map(|it| ("native_port", port(it))));
         row(schema, values)
     };
-    let rows: Vec<VirtualRow> = nodes.others().map(shown).collect();
+    let served = nodes.others().filter(|node| node.is_for_clients());
+    let rows: Vec<VirtualRow> = served.map(shown).collect();
     debug_assert!(rows.len() < nodes.all().len(), "one-here: as many peers as nodes");
     rows
 }
@@ -166,12 +168,12 @@ fn status_rows(schema: &TableSchema, nodes: &Nodes, own_load: u64) -> Vec<Virtua
         let mut values = vec![
             ("peer", bytes(partition::inet(address.ip()))),
             ("dc", data_center.clone().into_bytes()),
-            ("draining", vec![0]),
-            ("excluded", vec![0]),
+            ("draining", vec![u8::from(node.member.state == MemberState::Leaving)]),
+            ("excluded", vec![node.is_lost.into()]),
             ("host_id", host_id.as_bytes().to_vec()),
             ("owns", (owns as f32).to_be_bytes().to_vec()),
             ("rack", rack.clone().into_bytes()),
-            ("status", b"NORMAL".to_vec()),
+            ("status", node.doing().to_ascii_uppercase().into_bytes()),
             ("tokens", (tokens.len() as i32).to_be_bytes().to_vec()),
             ("up", vec![node.heard.is_up.into()]),
         ];

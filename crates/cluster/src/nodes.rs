@@ -43,6 +43,8 @@ impl Heard {
 pub struct Node {
     pub member: Arc<Member>,
     pub is_here: bool,
+    /// Whether it was declared lost: it is not heard any more.
+    pub is_lost: bool,
     pub heard: Heard,
 }
 
@@ -55,6 +57,31 @@ impl Node {
     /// Its address for clients.
     pub fn client_address(&self) -> String {
         self.member.client_address.to_string()
+    }
+
+    /// Whether clients may connect to it: who joins has nothing to serve yet.
+    pub fn is_for_clients(&self) -> bool {
+        self.member.state != MemberState::Joining
+    }
+
+    /// What it does in the cluster, in one word, in small letters.
+    pub fn doing(&self) -> &'static str {
+        match self.member.state {
+            MemberState::Leaving if self.is_lost => "removing",
+            state => state.name(),
+        }
+    }
+
+    /// The two letters of `nodetool status`: up or down; normal, joining, leaving.
+    pub fn letters(&self) -> &'static str {
+        match (self.heard.is_up, self.member.state) {
+            (true, MemberState::Joining) => "UJ",
+            (true, MemberState::Leaving) => "UL",
+            (true, MemberState::Normal | MemberState::Left) => "UN",
+            (false, MemberState::Joining) => "DJ",
+            (false, MemberState::Leaving) => "DL",
+            (false, MemberState::Normal | MemberState::Left) => "DN",
+        }
     }
 
     /// Its tokens as texts.
@@ -107,7 +134,8 @@ impl Nodes {
             let is_here = member.host_id == me.host_id;
             let heard = heard(member.host_id);
             let heard = Heard { is_up: is_here || heard.is_up, ..heard };
-            Node { member: member.clone(), is_here, heard }
+            let is_lost = topology.is_lost(member.host_id);
+            Node { member: member.clone(), is_here, is_lost, heard }
         };
         let all: Vec<Node> = topology.present().map(node).collect();
         assert!(!alone || all.len() == 1 && all[0].is_here, "one-here: nobody is there");
@@ -282,6 +310,33 @@ mod tests {
         assert_eq!((number("127.0.0.3"), number("x")), (None, None));
         let up: Vec<bool> = nodes.all().iter().map(|node| node.heard.is_up).collect();
         assert_eq!(up, [true, false, true]);
+    }
+
+    #[test]
+    fn nodes_say_what_they_do() {
+        let place = ("d1", "r1");
+        let as_what =
+            |number, state| Member { state, ..member(number, place, &[i64::from(number)]) };
+        let members = [
+            as_what(1, MemberState::Normal),
+            as_what(2, MemberState::Joining),
+            as_what(3, MemberState::Leaving),
+            as_what(4, MemberState::Leaving),
+            as_what(5, MemberState::Left),
+        ];
+        let lost = TopologyChange::Lost(Uuid::from_u128(4));
+        let topology = topology(&members).apply(&lost);
+        let heard = |id: Uuid| Heard { is_up: id.as_u128() != 4, ..Heard::default() };
+        let nodes = Nodes::of(&topology, &node(Vec::new()), heard);
+        let told = |node: &Node| (node.letters(), node.doing(), node.is_for_clients());
+        let told: Vec<_> = nodes.all().iter().map(told).collect();
+        let expected = [
+            ("UN", "normal", true),
+            ("UJ", "bootstrapping", false),
+            ("UL", "decommissioning", true),
+            ("DL", "removing", true),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

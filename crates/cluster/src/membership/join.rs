@@ -519,7 +519,8 @@ impl Membership {
     }
 
     /// Waits until the topology has this node, as the log of the others says.
-    pub(super) async fn wait_until_in(&self) {
+    /// The error says that it will not: others do not let it in any more.
+    pub(super) async fn wait_until_in(&self) -> Result<(), String> {
         let me = self.cluster.node().host_id;
         let mut says_at = Instant::now() + SAYS_EVERY;
         while self.cluster.topology().member(me).is_none() {
@@ -532,8 +533,15 @@ impl Membership {
                 // After a crash nothing is known but the seeds.
                 for address in self.config.seeds.iter().filter(|it| **it != self.own().address) {
                     let said = self.known.borrow().said();
-                    if let Ok(Some((_, told))) = self.ask_around(*address, &said).await {
-                        self.tell_contacts(told.contacts).await;
+                    match self.ask_around(*address, &said).await {
+                        Ok(Some((_, told))) => self.tell_contacts(told.contacts).await,
+                        Err(Unasked::Stranger(why)) => {
+                            return Err(format!(
+                                "this node, {me}, is no longer one of its cluster: {why}. Start \
+                                 it with an empty data directory to let it join as a new one"
+                            ));
+                        }
+                        Ok(None) | Err(_) => {}
                     }
                 }
             }
@@ -541,5 +549,6 @@ impl Membership {
         }
         let is_in = self.cluster.topology().member(me).is_some();
         assert!(is_in, "in-before-it-speaks: {me} is not in the topology");
+        Ok(())
     }
 }

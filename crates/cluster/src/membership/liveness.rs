@@ -5,7 +5,9 @@
 //!    that it goes; not because one answer is late.
 //!  - *known-before-it-serves*: a node that starts has been heard by all that answer, on all their
 //!    shards, before it serves: who is told by it that a write wants all nodes finds them alive.
-//!  - *up-is-ready*: clients are told that a node is up when it serves them.
+//!  - *up-is-ready*: clients are told that a node is up when it serves them, and of a new one when
+//!    it has arrived.
+//!  - *left-is-told*: clients are told once of each node that they may know and that has left.
 
 use super::Membership;
 use super::form::{Phase, Pulse};
@@ -14,7 +16,7 @@ use super::verbs::PING;
 use crate::event::Event;
 use crate::peers::{self, Life, Lives};
 use crate::registry::Cluster;
-use catalog::Member;
+use catalog::{Member, MemberState, Topology};
 use messaging::{CallError, Down, NotSent, Refusal, Target, ToShard};
 use model::Uuid;
 use runtime::task::join_all;
@@ -153,17 +155,20 @@ impl Membership {
         let mut lives = Lives::new();
         for member in topology.present().filter(|member| member.host_id != me) {
             if let Some(heard) = self.heard.borrow().get(&member.host_id) {
-                lives.insert(member.host_id, life(heard, now, down_after));
+                let life = life(heard, now, down_after);
+                // It may know before this node does that it has arrived.
+                let serves = life.serves && member.state != MemberState::Joining;
+                lives.insert(member.host_id, Life { serves, ..life });
             }
         }
         debug_assert!(!lives.contains_key(&me), "busy-is-not-dead: {me} watches itself");
         let ready = lives.values().all(|life| life.is_alive || !life.serves);
         assert!(ready, "up-is-ready: a node that is down serves");
         let before = self.cluster.lives();
-        if *before == lives {
+        let mut events = self.gone(&topology);
+        if *before == lives && events.is_empty() {
             return;
         }
-        let mut events = Vec::new();
         for member in topology.present().filter(|member| member.host_id != me) {
             let of = |lives: &Lives| lives.get(&member.host_id).copied();
             let (was, is) = (of(&before), of(&lives));
@@ -183,7 +188,7 @@ impl Membership {
                 if serves(was) && restarted {
                     events.push(Event::Status { up: false, address, port });
                 }
-                if up && was.is_none() {
+                if up && self.shown.borrow_mut().insert(member.host_id, true) != Some(true) {
                     events.push(Event::Topology { joined: true, address, port });
                 }
                 events.push(Event::Status { up, address, port });
@@ -195,6 +200,34 @@ impl Membership {
             events.iter().for_each(|event| cluster.publish(event));
         };
         runtime::on_all_shards(tell).await;
+    }
+
+    /// What drivers are told of nodes that have left. They know a node by its address, which
+    /// another one may have by now.
+    fn gone(&self, topology: &Topology) -> Vec<Event> {
+        let me = self.cluster.node().host_id;
+        let mut shown = self.shown.borrow_mut();
+        let others = topology.present().filter(|member| member.host_id != me);
+        for member in others.filter(|member| member.state != MemberState::Joining) {
+            shown.entry(member.host_id).or_insert(false);
+        }
+        let mut events = Vec::new();
+        shown.retain(|host_id, _| {
+            let Some(member) = topology.member(*host_id) else { return false };
+            if member.state != MemberState::Left {
+                return true;
+            }
+            let (address, port) = (member.client_address, member.client_port.unwrap_or(0));
+            let has_it = |other: &Member| {
+                (other.client_address, other.client_port.unwrap_or(0)) == (address, port)
+            };
+            if !topology.present().any(|other| has_it(other)) {
+                events.push(Event::Status { up: false, address, port });
+                events.push(Event::Topology { joined: false, address, port });
+            }
+            false
+        });
+        events
     }
 
     /// How this node is.

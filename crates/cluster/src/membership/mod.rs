@@ -47,6 +47,7 @@ use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Either, Scope, race};
 use runtime::time::{Instant, sleep};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -123,6 +124,8 @@ pub struct Membership {
     expulsion: Notify,
     book: Rc<Book>,
     heard: RefCell<AllHeard>,
+    /// Nodes that drivers may know, and whether they were told that it came.
+    shown: RefCell<BTreeMap<Uuid, bool>>,
     phase: Cell<Phase>,
     /// When it was last looked at what this node does.
     looked: RefCell<Option<Looked>>,
@@ -172,6 +175,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             expulsion: Notify::new(),
             book: Rc::default(),
             heard: RefCell::default(),
+            shown: RefCell::default(),
             phase: Cell::new(Phase::Starting),
             looked: RefCell::default(),
             command_time,
@@ -310,11 +314,11 @@ impl Membership {
             // Who made the group is its first node.
             (None, Start::New) => self.introduce().await?,
             (None, Start::Join) => {
-                self.wait_until_in().await;
+                self.wait_until_in().await?;
                 self.learn_generation();
             }
             (Some(_), Start::New) => {}
-            (Some(_), Start::Join) => self.wait_until_in().await,
+            (Some(_), Start::Join) => self.wait_until_in().await?,
         }
         self.tasks.spawn(voters::follow(self.clone()));
         self.tasks.spawn(self.clone().watch());
