@@ -177,6 +177,8 @@ pub enum TopologyChange {
     /// A node does not move after all: one that joins has left, one that leaves stays. Others begin
     /// anew.
     TurnBack(Uuid),
+    /// Whether tablets are moved for balance from now on.
+    Balance(bool),
 }
 
 /// The nodes of the cluster. Plain data: shards share it.
@@ -189,6 +191,8 @@ pub struct Topology {
     stage: Option<Stage>,
     /// The version at which the stage began; 0: there is none.
     session: u64,
+    /// Tablets stay where they are, but for those that have to go.
+    stays: bool,
 }
 
 impl Topology {
@@ -226,6 +230,11 @@ impl Topology {
     /// has no effect any more when it is over. 0: nobody is on the move.
     pub fn session(&self) -> u64 {
         self.session
+    }
+
+    /// Whether tablets are moved for balance alone, too.
+    pub fn balances(&self) -> bool {
+        !self.stays
     }
 
     /// The side that is read.
@@ -289,6 +298,7 @@ impl Topology {
             TopologyChange::Advance(_) | TopologyChange::Arrive | TopologyChange::TurnBack(_) => {
                 return self.check_move(change);
             }
+            TopologyChange::Balance(_) => return Ok(()),
             TopologyChange::Set(member) => member,
         };
         let host_id = member.host_id;
@@ -444,6 +454,7 @@ impl Topology {
                 next.enabled.insert(feature.clone());
             }
             TopologyChange::Leave(host_id) => next.set_state(*host_id, MemberState::Leaving),
+            TopologyChange::Balance(balances) => next.stays = !balances,
             TopologyChange::Advance(stage) => next.stage = Some(*stage),
             TopologyChange::Arrive => {
                 next.stage = None;
@@ -496,7 +507,10 @@ pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) ->
             TopologyChange::Left(host_id)
             | TopologyChange::Leave(host_id)
             | TopologyChange::TurnBack(host_id) => drop(changed.insert(*host_id)),
-            TopologyChange::Lost(_) | TopologyChange::Enable(_) | TopologyChange::Advance(_) => {}
+            TopologyChange::Lost(_)
+            | TopologyChange::Enable(_)
+            | TopologyChange::Advance(_)
+            | TopologyChange::Balance(_) => {}
             // Who that was is not said any more.
             TopologyChange::Arrive => changed.extend(after.members.keys()),
         }
@@ -532,7 +546,7 @@ fn write<'m>(
         ("enabled_features", set(topology.enabled.iter().cloned().collect())),
         ("ignore_nodes", Some(Value::Set(lost))),
         ("session", Some(Value::Atomic(session.into_bytes().to_vec()))),
-        ("tablet_balancing_enabled", boolean(true)),
+        ("tablet_balancing_enabled", boolean(topology.balances())),
         ("transition_state", stage),
         ("upgrade_state", text("done")),
         ("version", bigint(topology.version as i64)),
@@ -588,6 +602,7 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
                 known => known,
             },
         };
+        topology.stays = row.get("tablet_balancing_enabled").is_some_and(|it| it[..] == [0]);
         let session = number::<16>(row, "session").map_or(0, u128::from_be_bytes);
         topology.session = u64::try_from(session)
             .ok()

@@ -5,7 +5,7 @@ use super::api::{Answered, Api, Kind};
 use super::tables::{keyspace, one, table};
 use crate::call::{Answer, Call};
 use cluster::nodes::Range;
-use cluster::{Cluster, KeyspaceEntry, Node, Nodes, Replication, TableEntry};
+use cluster::{Cluster, KeyspaceEntry, Node, Nodes, Replication, TableEntry, TopologyChange};
 use model::{TableSchema, Token, key, value};
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -61,10 +61,22 @@ pub(super) fn operations(api: &mut Api) {
         .needs("key", Kind::Text, "The partition key; its parts with colons between")
         .takes("format", Kind::OneOf(&["hex"]), "The key is its bytes in hexadecimal digits");
     let path = "/storage_service/tablets/balancing";
-    api.post(path, "Whether tablets are moved between nodes; there is one", async |_, _| {
-        Ok(Answer::done())
-    })
-    .needs("enabled", Kind::Flag, "Whether they are");
+    api.tells(path, "Whether tablets are moved between nodes for balance", |door| {
+        json!(door.cluster.topology().balances())
+    });
+    let text = "Has tablets be moved between nodes for balance, or only those that have to go";
+    api.post(path, text, balance).needs("enabled", Kind::Flag, "Whether they are moved");
+}
+
+async fn balance(door: &Rc<Door>, call: &Call) -> Answered {
+    let balances = call.flag("enabled", true)?;
+    let change = move |catalog: &cluster::schema::Catalog| {
+        let is_so = catalog.topology.balances() == balances;
+        Ok(if is_so { Vec::new() } else { vec![TopologyChange::Balance(balances)] })
+    };
+    let made = door.cluster.change_topology(change).await;
+    made.map_err(|error| Answer::refused(500, error.to_string()))?;
+    Ok(Answer::done())
 }
 
 fn tokens(cluster: &Cluster) -> Value {

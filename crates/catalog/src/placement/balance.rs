@@ -67,7 +67,7 @@ pub fn plan(topology: &Topology, tables: &[Placed<'_>]) -> Vec<Move> {
         planner.mend(topology, table);
     }
     // *drained-first*
-    if planner.moves.is_empty() {
+    if planner.moves.is_empty() && topology.balances() {
         for table in tables {
             planner.balance(table);
         }

@@ -13,9 +13,13 @@ fn what_is_stored_is_found_again() {
     let mut second = member(2, ("dc2", "rack9"), &[-5, 7]);
     (second.client_port, second.address) = (None, "[::1]:7000".parse().expect("an address"));
     let before = topology(&[member(1, place, &[1])]);
-    let changes = [TopologyChange::Set(second), TopologyChange::Left(Uuid::from_u128(1))];
+    let changes = [
+        TopologyChange::Set(second),
+        TopologyChange::Left(Uuid::from_u128(1)),
+        TopologyChange::Balance(false),
+    ];
     let after = changes.iter().fold(before.clone(), |topology, change| topology.apply(change));
-    assert_eq!(after.version(), 3);
+    assert_eq!((after.version(), after.balances()), (4, false));
     assert_eq!(after.present().count(), 1);
     let stored = [whole(&before, 10), mutation(&after, &changes, 20)];
     assert_eq!(found(&stored), after);

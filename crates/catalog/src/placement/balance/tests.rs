@@ -241,3 +241,22 @@ fn who_cannot_be_replaced_is_told() {
     let leaving = more.apply(&TopologyChange::Leave(host));
     assert_eq!(stuck(&leaving, &placed(&tables), host), None);
 }
+
+/// Without balance only those go that have to.
+#[test]
+fn tablets_stay_where_they_are_not_to_be_balanced() {
+    let mut topology = nodes(&[(0, 2), (0, 2), (0, 2)]);
+    let mut tables = tables(&topology, &[(64, Replication::Simple(2))]);
+    let new = member(4, ("d1", "r1"), &[7]);
+    for change in [TopologyChange::Balance(false), TopologyChange::Set(new.clone())] {
+        topology = topology.apply(&change);
+    }
+    assert_eq!(settle(&topology, &mut tables), 0);
+    let leaves = Uuid::from_u128(1);
+    let gone = counts(&tables, 0)[&leaves] as usize;
+    let leaving = topology.apply(&TopologyChange::Leave(leaves));
+    assert_eq!(settle(&leaving, &mut tables), gone);
+    assert!(!counts(&tables, 0).contains_key(&leaves));
+    let again = leaving.apply(&TopologyChange::Balance(true));
+    assert!(0 < settle(&again, &mut tables) || counts(&tables, 0)[&new.host_id] as usize == gone);
+}
