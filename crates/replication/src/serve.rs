@@ -134,7 +134,11 @@ fn serve_moves(verbs: &mut Verbs) {
     verbs.on_request(verb::MOVE_PAGE, |request| async move {
         // Whoever gets ranges does not hold up what clients wait for.
         let page = async { read_mutations(&request, &request.take_payload(), None).await };
-        reply(with_group(STREAMING, page).await)
+        let page = with_group(STREAMING, page).await;
+        if let Ok(page) = &page {
+            moves::note_given(page.len());
+        }
+        reply(page)
     });
 }
 

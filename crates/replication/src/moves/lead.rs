@@ -4,7 +4,7 @@
 //!  - *one-hand*: the topology goes to the next stage only from the one that the leader has seen
 //!    through; who leads no longer changes nothing.
 
-use super::{LOOK, Planted, SAYS_EVERY, tablets};
+use super::{Farewell, LOOK, Planted, SAYS_EVERY, tablets};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::moves::{Progress, encode_step};
 use crate::wire::verb;
@@ -321,11 +321,25 @@ async fn ask_step(member: &Arc<Member>, session: u64) -> Result<Progress, String
     Progress::decode(&answer).map_err(|damaged| damaged.to_string())
 }
 
+/// Whether this node leaves, and nothing is read here any more but for its own clients.
+fn has_given_all(coordinator: &Coordinator) -> bool {
+    let topology = coordinator.cluster.topology();
+    let me = topology.member(coordinator.cluster.node().host_id);
+    let leaves = me.is_some_and(|me| me.state == MemberState::Leaving);
+    leaves && topology.stage() == Some(Stage::ReadNew)
+}
+
 /// This node shows what was decided before, and no request is under way that goes by what was
 /// before that (*all-know*).
 pub(crate) async fn barrier() -> Result<(), String> {
     let coordinator = own_coordinator().map_err(|error| error.to_string())?;
     coordinator.cluster.catch_up().await?;
+    // *clients-go-first*
+    if has_given_all(&coordinator)
+        && let Some(farewell) = runtime::local::try_get::<Farewell>()
+    {
+        (farewell.0)().await;
+    }
     let pass = || async {
         match own_coordinator() {
             Ok(coordinator) => coordinator.epochs.pass().await,

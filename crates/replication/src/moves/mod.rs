@@ -24,6 +24,7 @@
 //!    barrier of the next stage waits for what is being written.
 //!  - *state-before-rows*: of conditional writes first what a replica has promised and learned is
 //!    taken, then the rows: who says that it has learned something has it.
+//!  - *clients-go-first*: a node serves no clients any more when others do not know it.
 //!  - *durable-when-done*: what was taken is on the disk before a node says that it is done.
 
 mod cleanup;
@@ -31,17 +32,22 @@ mod lead;
 mod tablets;
 mod take;
 
+pub use crate::wire::moves::Progress;
 pub use cleanup::cleanup;
 pub(crate) use lead::barrier;
+pub use take::Giver;
 pub(crate) use take::step;
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use cluster::schema::Catalog;
 use cluster::{Cluster, Member, MemberState, Stage, TopologyChange, features, membership};
 use model::Uuid;
+use reader::LocalFuture;
 use runtime::Erased;
 use runtime::sync::Semaphore;
 use runtime::time::{Instant, sleep};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,11 +76,16 @@ struct Moves {
     taking: Taking,
     /// Whose turn it is to remove data.
     clearing: Semaphore,
+    totals: Cell<Totals>,
 }
 
 impl Default for Moves {
     fn default() -> Moves {
-        Moves { taking: Taking::default(), clearing: Semaphore::new(1, WAITING_MAX) }
+        Moves {
+            taking: Taking::default(),
+            clearing: Semaphore::new(1, WAITING_MAX),
+            totals: Cell::default(),
+        }
     }
 }
 
@@ -93,6 +104,70 @@ pub enum Planted {
 
 fn is_planted(planted: Planted) -> bool {
     runtime::local::try_get::<Planted>().is_some_and(|it| *it == planted)
+}
+
+/// This node has taken so much from another one, on shard 0.
+fn note_taken(mutations: u64, bytes: u64) {
+    if let Some(moves) = runtime::local::try_get::<Moves>() {
+        let Totals { mutations_taken, bytes_taken, bytes_given } = moves.totals.get();
+        let (mutations_taken, bytes_taken) = (mutations_taken + mutations, bytes_taken + bytes);
+        moves.totals.set(Totals { mutations_taken, bytes_taken, bytes_given });
+    }
+}
+
+/// This node has given so many bytes to another one, on shard 0.
+pub(crate) fn note_given(bytes: usize) {
+    if let Some(moves) = runtime::local::try_get::<Moves>() {
+        let totals = moves.totals.get();
+        let bytes_given = totals.bytes_given + bytes as u64;
+        moves.totals.set(Totals { bytes_given, ..totals });
+    }
+}
+
+/// What comes before a node has left, on shard 0: it lets its clients go to others, which do not hear
+/// it then. Stands in `runtime::local`.
+pub struct Farewell(pub Box<dyn Fn() -> LocalFuture<'static, ()>>);
+
+/// What this node takes from others in the present stage, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub stage: Stage,
+    pub of_tablets: bool,
+    pub progress: Progress,
+    /// From whom.
+    pub from: BTreeMap<Uuid, Giver>,
+}
+
+/// What this node has taken and given since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub mutations_taken: u64,
+    pub bytes_taken: u64,
+    pub bytes_given: u64,
+}
+
+/// What this node takes now; `None`: nothing. On shard 0.
+pub fn taken() -> Option<Taken> {
+    let coordinator = own_coordinator().ok()?;
+    let (session, progress, from) = runtime::local::try_get::<Moves>()?.taking.last()?;
+    // What is over is of no interest any more.
+    let stage = stage_of(&coordinator, session)?;
+    let of_tablets = coordinator.cluster.topology().session() != session;
+    Some(Taken { stage, of_tablets, progress, from })
+}
+
+/// Whether no node and no tablet moves, as far as this node knows, nor is to.
+pub fn is_still() -> bool {
+    let cluster = runtime::local::get::<Cluster>();
+    let (topology, schema) = (cluster.topology(), cluster.schema());
+    topology.movers().next().is_none()
+        && tablets::under_way(&schema).is_none()
+        && (topology.present().count() < 2 || tablets::begin(&schema, &topology).is_empty())
+}
+
+/// On shard 0.
+pub fn totals() -> Totals {
+    runtime::local::try_get::<Moves>().map(|moves| moves.totals.get()).unwrap_or_default()
 }
 
 /// From now on this node takes its part. On shard 0, when it has a coordinator and knows others.
@@ -115,8 +190,9 @@ pub fn joined() -> Erased<'static, Result<(), String>> {
         loop {
             let topology = cluster.topology();
             match topology.member(me).map(|member| member.state) {
-                Some(MemberState::Joining) => {}
-                Some(MemberState::Left) => {
+                // The others tell it nothing any more, but that they do not know it.
+                Some(MemberState::Joining) if !membership::is_expelled() => {}
+                Some(MemberState::Joining | MemberState::Left) => {
                     return Err(format!(
                         "this node, {me}, was not let into the cluster after all: start it with an \
                          empty data directory to try again"

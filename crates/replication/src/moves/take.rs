@@ -16,7 +16,7 @@ use runtime::group::STREAMING;
 use runtime::task::join_all;
 use runtime::time::{sleep, wall_micros};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use storage::{Storage, StorageError};
@@ -45,6 +45,7 @@ struct State {
     mutations: Cell<u64>,
     bytes: Cell<u64>,
     text: RefCell<String>,
+    from: RefCell<BTreeMap<Uuid, Giver>>,
 }
 
 impl State {
@@ -60,7 +61,22 @@ impl State {
     }
 }
 
+/// What a node gives to this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Giver {
+    pub parts: u32,
+    pub parts_done: u32,
+    pub bytes: u64,
+}
+
 impl Taking {
+    /// What was done last: its session, how far it is, and who gives.
+    pub(super) fn last(&self) -> Option<(u64, Progress, BTreeMap<Uuid, Giver>)> {
+        let now = self.now.borrow();
+        let (session, state) = now.as_ref()?;
+        Some((*session, state.progress(), state.from.borrow().clone()))
+    }
+
     /// For people.
     pub(super) fn told(&self) -> String {
         let now = self.now.borrow();
@@ -224,6 +240,9 @@ async fn take(
     touched.push(paxos::table(&coordinator.cluster.schema()).schema.id);
     state.parts.set(parts.len() as u32);
     state.parts_done.set(0);
+    for part in &parts {
+        state.from.borrow_mut().entry(part.from).or_default().parts += 1;
+    }
     let parts = RefCell::new(parts);
     let work = async || {
         loop {
@@ -231,6 +250,7 @@ async fn take(
             let Some(part) = next else { return Ok(()) };
             take_part(coordinator, (session, state), &part).await?;
             state.parts_done.set(state.parts_done.get() + 1);
+            state.from.borrow_mut().entry(part.from).or_default().parts_done += 1;
         }
     };
     let done: Result<Vec<()>, String> =
@@ -312,6 +332,8 @@ async fn take_pages(
         debug_assert!(is_on(coordinator, session, part) || count == 0, "session-guards: late");
         state.mutations.set(state.mutations.get() + count);
         state.bytes.set(state.bytes.get() + bytes);
+        state.from.borrow_mut().entry(part.from).or_default().bytes += bytes;
+        super::note_taken(count, bytes);
         match stretch.reached {
             None => return Ok(()),
             reached => next.resume = reached,
