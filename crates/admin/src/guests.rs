@@ -80,6 +80,11 @@ impl Guests {
         self.all.borrow_mut().remove(&number);
     }
 
+    /// Whether some wait for an answer.
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.all.borrow().values().any(|guest| guest.silent_since.get().is_none())
+    }
+
     /// Room is needed (*silent-goes-first*).
     pub(crate) fn make_room(&self) {
         let all = self.all.borrow();
@@ -129,7 +134,9 @@ mod tests {
         runtime::sim::test(1, || async {
             let guests = Guests::default();
             let (_, busy) = guests.welcome();
+            assert!(!guests.are_waiting());
             busy.asked();
+            assert!(guests.are_waiting());
             let (_, first) = guests.welcome();
             sleep(Duration::from_secs(1)).await;
             let (_, second) = guests.welcome();

@@ -24,6 +24,6 @@ mod server;
 mod tasks;
 
 pub use guard::Guard;
-pub use rest::{Door, Handed, Handoff, Loggers, Mode, Moved, Rest, Transport};
+pub use rest::{Door, Giver, Handed, Handoff, Loggers, Mode, Moved, Moves, Rest, Taken, Transport};
 pub use rest::{RepairJob, Repairs, Wanted};
 pub use server::{Config, Server, Service};

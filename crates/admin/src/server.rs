@@ -11,6 +11,7 @@ use crate::tasks::Tasks;
 use runtime::net::{ListenOptions, NetError, TcpListener, TcpStream};
 use runtime::sync::Semaphore;
 use runtime::task::{Either, Scope, race};
+use runtime::time::{Instant, sleep};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use std::time::Duration;
 /// Connections at the same time; later ones wait.
 const CONNECTIONS_MAX: usize = 128;
 const BACKLOG: u32 = 128;
+/// Between two looks whether all have their answers.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,7 @@ pub struct Server {
     bound: SocketAddr,
     listening: Scope,
     serving: Rc<Scope>,
+    guests: Rc<Guests>,
 }
 
 impl Server {
@@ -65,15 +69,28 @@ impl Server {
         let bound = listener.local_addr();
         let (listening, serving) = (Scope::new(), Rc::new(Scope::new()));
         let (connections, service) = (serving.clone(), Rc::new(service));
+        let guests = Rc::new(Guests::default());
+        let welcomed = guests.clone();
         listening.spawn_in(runtime::group::BACKGROUND, async move {
-            accept(listener, config.encryption, &connections, service).await;
+            accept(listener, config.encryption, (&connections, welcomed), service).await;
         });
-        Ok(Server { bound, listening, serving })
+        Ok(Server { bound, listening, serving, guests })
     }
 
     /// The address that is listened on.
     pub fn bound(&self) -> SocketAddr {
         self.bound
+    }
+
+    /// Waits until all who have asked have their answers, and for so long at most. What comes
+    /// meanwhile is let in.
+    pub async fn settle(&self, most: Duration) {
+        let deadline = Instant::now() + most;
+        while self.guests.are_waiting() && Instant::now() < deadline {
+            sleep(LOOK).await;
+        }
+        // An answer that is there is still to be sent.
+        sleep(LOOK).await;
     }
 
     /// Ends all connections; what a request has begun may be half done.
@@ -90,10 +107,10 @@ impl Server {
 async fn accept(
     listener: TcpListener,
     encryption: Option<&'static str>,
-    serving: &Rc<Scope>,
+    (serving, guests): (&Rc<Scope>, Rc<Guests>),
     service: Rc<Service>,
 ) {
-    let (free, guests) = (Semaphore::new(CONNECTIONS_MAX, 1), Rc::new(Guests::default()));
+    let free = Semaphore::new(CONNECTIONS_MAX, 1);
     loop {
         let stream = accepted(&listener).await;
         if free.available() == 0 {

@@ -19,6 +19,7 @@ mod handoff;
 mod large_data;
 mod maintenance;
 mod metrics;
+mod moves;
 mod notify;
 mod persona;
 mod ports;
@@ -47,6 +48,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long requests of operators may take to be answered when the node has left.
+const ANSWERS_MAX: Duration = Duration::from_secs(2);
 
 /// What the shards of a server share: plain data.
 #[derive(Debug)]
@@ -203,6 +208,10 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     background.cancel().await;
     tracing::info!(target: "init", "{reason}; shutting down");
     notify::tell("STOPPING=1\nSTATUS=shutting down\n");
+    if let (true, Some(api)) = (cluster::membership::has_left(), &api) {
+        // Whoever had this node leave is told that it has.
+        api.settle(ANSWERS_MAX).await;
+    }
     for server in [api, prometheus].into_iter().flatten() {
         server.stop().await;
     }
@@ -260,7 +269,8 @@ fn start_api(plan: &Plan) -> Result<Option<admin::Server>, String> {
     let handoff = Rc::new(handoff::Kept { host: cluster.node().host_id });
     let repairs = Rc::new(repair::Replicas::new());
     let version = version();
-    let door = admin::Door { cluster, version, transport, loggers, handoff, repairs };
+    let moves = Rc::new(moves::OfNode);
+    let door = admin::Door { cluster, version, transport, loggers, handoff, repairs, moves };
     let service =
         admin::Service::Rest(admin::Rest::new(door), Box::new(console), guard(&plan.values));
     let server = admin::Server::start(config, service).map_err(|error| error.to_string())?;
@@ -377,6 +387,7 @@ async fn listen(plan: &Plan) -> Result<native::Bound, String> {
         return Ok(native::Bound::default());
     }
     let server = runtime::local::get::<Server>();
+    runtime::local::set(Rc::new(moves::farewell()));
     let bound = server.listen().await.map_err(|error| error.to_string())?;
     for (address, port) in bound.kinds() {
         let encrypted = if port.encrypted { "encrypted" } else { "unencrypted" };

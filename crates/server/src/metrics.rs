@@ -13,6 +13,7 @@ mod cql;
 mod hints;
 mod links;
 mod memory;
+mod moves;
 mod runtime_counts;
 mod spans;
 mod storage_counts;
@@ -49,6 +50,7 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     let mut sheet = Sheet::new(filter, Some(shard));
     if shard == 0 {
         node(&mut sheet);
+        moves::all(&mut sheet);
         group(&mut sheet).await;
     }
     runtime_counts::reactor(&mut sheet);
@@ -88,7 +90,8 @@ fn node(sheet: &mut Sheet) {
     let help = "The version of the server; always 0.";
     sheet.gauge("scylladb_current_version", help, &[("version", &version)], 0);
     let mode = admin::Mode::of_node();
-    let help = "Operation mode of the node: 3 NORMAL, 6 DRAINING, 7 DRAINED, 9 MAINTENANCE.";
+    let help = "Operation mode of the node: 2 JOINING, 3 NORMAL, 4 LEAVING, 5 DECOMMISSIONED, 6 \
+                DRAINING, 7 DRAINED, 9 MAINTENANCE.";
     sheet.gauge("node_operation_mode", help, &[("mode", mode.name())], mode as u64);
     if let Some(cluster) = runtime::local::try_get::<Cluster>() {
         let schema = cluster.schema();

@@ -58,7 +58,7 @@ fn nodes(cluster: &Cluster) -> Vec<Value> {
             "here": node.is_here,
             "address": node.address(),
             // Nothing is listened on before this node is up.
-            "state": if node.heard.is_up { "UN" } else { "DN" },
+            "state": node.letters(),
             "host_id": member.host_id.to_string(),
             "data_center": member.data_center,
             "rack": member.rack,

@@ -4,7 +4,7 @@ use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::tables::{all, flush};
 use crate::call::{Answer, Call};
-use cluster::{Node, Nodes, table_stats};
+use cluster::{Cluster, MemberState, Node, Nodes, table_stats};
 use hyper::Method;
 use serde_json::json;
 use std::cell::Cell;
@@ -13,7 +13,10 @@ use std::rc::Rc;
 /// In which state a node is that has started, with the numbers that metrics show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
+    Joining = 2,
     Normal = 3,
+    Leaving = 4,
+    Decommissioned = 5,
     Draining = 6,
     Drained = 7,
     Maintenance = 9,
@@ -27,14 +30,32 @@ impl Mode {
             () if drained.ended.get() => Mode::Drained,
             () if drained.begun.get() => Mode::Draining,
             () if drained.is_shut.get() => Mode::Maintenance,
-            () => Mode::Normal,
+            () => Mode::of_member(),
+        }
+    }
+
+    /// By what the topology says of this node.
+    fn of_member() -> Mode {
+        let cluster = runtime::local::try_get::<Cluster>();
+        let state = cluster.and_then(|cluster| {
+            let topology = cluster.topology();
+            topology.member(cluster.node().host_id).map(|member| member.state)
+        });
+        match state {
+            Some(MemberState::Joining) => Mode::Joining,
+            Some(MemberState::Leaving) => Mode::Leaving,
+            Some(MemberState::Left) => Mode::Decommissioned,
+            Some(MemberState::Normal) | None => Mode::Normal,
         }
     }
 
     /// As tools print it.
     pub fn name(self) -> &'static str {
         match self {
+            Mode::Joining => "JOINING",
             Mode::Normal => "NORMAL",
+            Mode::Leaving => "LEAVING",
+            Mode::Decommissioned => "DECOMMISSIONED",
             Mode::Draining => "DRAINING",
             Mode::Drained => "DRAINED",
             Mode::Maintenance => "MAINTENANCE",
@@ -57,8 +78,6 @@ pub(super) fn note_start(door: &Door) {
     drained.is_shut.set(door.transport.is_shut());
 }
 
-/// Why what needs several nodes cannot be done.
-const ALONE: &str = "this node is the only one of its cluster: no data can move to or from it";
 const NO_GOSSIP: &str = "this node is the only one of its cluster: there is no gossip";
 const NO_STORE: &str = "backups to object stores are not supported yet";
 
@@ -75,10 +94,11 @@ pub(super) fn operations(api: &mut Api) {
     });
     let path = "/storage_service/operation_mode";
     api.tells(path, "In which state the node is", |_| json!(Mode::of_node().name()));
-    api.tells("/storage_service/is_initialized", "Whether the node has started", |_| json!(true));
+    let has_joined = |_: &Door| json!(Mode::of_node() != Mode::Joining);
+    api.tells("/storage_service/is_initialized", "Whether the node has started", has_joined);
     // Nothing is listened on before the node is up.
     api.tells("/storage_service/is_starting", "Whether the node starts", |_| json!(false));
-    api.tells("/storage_service/join_ring", "Whether the node is in the ring", |_| json!(true));
+    api.tells("/storage_service/join_ring", "Whether the node is in the ring", has_joined);
     api.tells(
         "/storage_service/rpc_server",
         "Whether the Thrift server runs: there is none",
@@ -100,14 +120,6 @@ pub(super) fn operations(api: &mut Api) {
         folders.unwrap_or_else(|| json!([]))
     });
     api.get("/storage_service/load_map", "Bytes of each node's SSTables", load_map);
-    for (path, summary) in [
-        ("/storage_service/nodes/joining", "Nodes that join: none does"),
-        ("/storage_service/nodes/leaving", "Nodes that leave: none does"),
-        ("/storage_service/nodes/moving", "Nodes that move: none does"),
-        ("/storage_service/nodes/excluded", "Nodes that are left out: none is"),
-    ] {
-        api.tells(path, summary, |_| json!([]));
-    }
     let path = "/storage_service/gossiping";
     api.tells(path, "Whether the node exchanges gossip with others", |door| {
         json!(door.cluster.node().gossips())
@@ -154,10 +166,8 @@ async fn drain(door: &Rc<Door>, _: &Call) -> Answered {
 /// What one node has done as soon as it is asked for.
 fn together(api: &mut Api) {
     for (path, summary) in [
-        ("/storage_service/quiesce_topology", "Waits until no node changes: none does"),
         ("/storage_service/raft_topology/reload", "Reads the topology again: it is as it was"),
         ("/storage_service/relocal_schema", "Takes the schema of other nodes: there are none"),
-        ("/storage_service/force_remove_completion", "Ends a removal: there is none"),
         ("/storage_service/cdc_streams_check_and_repair", "Mends streams of CDC: there are none"),
     ] {
         api.post(path, summary, async |_, _| Ok(Answer::done()));
@@ -171,9 +181,6 @@ fn together(api: &mut Api) {
         "Commands of topology changes that run",
         |_| json!({ "current": "none", "index": 0, "active_dst": [] }),
     );
-    api.tells("/storage_service/removal_status", "How far a removal is", |_| {
-        json!("No token removals in process.")
-    });
     let path = "/storage_service/view_build_statuses/{keyspace}/{name}";
     api.get(path, "How far views are built", async |door: &Rc<Door>, call: &Call| {
         super::tables::keyspace(door, call.segment("keyspace"))?;
@@ -209,26 +216,8 @@ fn later(api: &mut Api) {
         .takes("cf", Kind::Text, "The table");
 }
 
-/// What one node cannot do.
+/// What needs an object store.
 fn refused(api: &mut Api) {
-    for (path, summary) in [
-        ("/storage_service/decommission", "Gives all data to other nodes and leaves"),
-        ("/storage_service/move", "Moves to another place of the ring"),
-        ("/storage_service/assassinate", "Forgets a node"),
-    ] {
-        api.cannot(Method::POST, path, summary, ALONE);
-    }
-    api.cannot(Method::POST, "/storage_service/remove_node", "Removes a node that is gone", ALONE)
-        .needs("host_id", Kind::Text, "Its id")
-        .takes("ignore_nodes", Kind::Text, "Other dead nodes");
-    api.cannot(Method::POST, "/storage_service/exclude_node", "Leaves out nodes", ALONE).needs(
-        "hosts",
-        Kind::Text,
-        "Their ids",
-    );
-    api.cannot(Method::POST, "/storage_service/rebuild", "Takes all data from others", ALONE)
-        .takes("source_dc", Kind::Text, "Their data center")
-        .takes("force", Kind::Flag, "Whether it is done with risks");
     for path in ["/storage_service/backup", "/storage_service/restore"] {
         api.cannot(Method::POST, path, "Moves SSTables to or from an object store", NO_STORE)
             .takes("endpoint", Kind::Text, "The store")
@@ -239,24 +228,5 @@ fn refused(api: &mut Api) {
     }
     for path in ["/storage_service/tablets/backup", "/storage_service/tablets/restore"] {
         api.cannot(Method::POST, path, "Moves tables to or from an object store", NO_STORE);
-    }
-    for (path, summary) in [
-        ("/storage_service/tablets/move", "Moves a tablet between shards or nodes"),
-        ("/storage_service/tablets/add_replica", "Gives a tablet one more copy"),
-        ("/storage_service/tablets/del_replica", "Takes a copy of a tablet"),
-    ] {
-        api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
-            let name = |name| call.parameter(name).unwrap_or_default();
-            super::tables::table(door, name("ks"), name("table"))?;
-            Err(Answer::refused(500, ALONE))
-        })
-        .needs("ks", Kind::Text, "The keyspace")
-        .needs("table", Kind::Text, "The table")
-        .takes("token", Kind::Integer, "A token of the tablet")
-        .takes("src_host", Kind::Text, "The id of the node that has it")
-        .takes("src_shard", Kind::Integer, "Its shard there")
-        .takes("dst_host", Kind::Text, "The id of the node that gets it")
-        .takes("dst_shard", Kind::Integer, "Its shard there")
-        .takes("force", Kind::Flag, "Whether rules of placement are passed over");
     }
 }

@@ -23,6 +23,7 @@ mod levels;
 mod look;
 mod merge_tasks;
 mod metrics;
+mod moves;
 mod peers;
 mod proxy;
 mod repair;
@@ -62,6 +63,8 @@ pub struct Door {
     pub handoff: Rc<dyn Handoff>,
     /// What brings replicas up to date with each other.
     pub repairs: Rc<dyn Repairs>,
+    /// Nodes that come and go.
+    pub moves: Rc<dyn Moves>,
 }
 
 /// What brings replicas up to date with each other.
@@ -80,6 +83,42 @@ pub trait RepairJob {
     fn summary(&self) -> String;
     /// Ends it soon.
     fn end(&self);
+}
+
+/// Nodes that come and go, and what data move for that.
+pub trait Moves {
+    /// Has this node give all that it has to others, and leave. `force`: also where keyspaces then
+    /// have fewer nodes than they want replicas. Ends when it has; the error says why it stays.
+    fn leave(&self, force: bool) -> Handed<Result<(), String>>;
+    /// Has others take over what a node had that is gone. Ends when they have.
+    fn remove(&self, host: Uuid, force: bool) -> Handed<Result<(), String>>;
+    /// What this node takes from others now.
+    fn taken(&self) -> Option<Taken>;
+    /// Whether no node and no tablet moves, as far as this node knows, nor is to.
+    fn is_still(&self) -> bool;
+}
+
+/// What a node takes from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The stage of what moves, as `system.topology` calls it.
+    pub stage: &'static str,
+    /// Whether it is tablets that move, and not parts of the ring.
+    pub of_tablets: bool,
+    /// From all together.
+    pub all: Giver,
+    /// What it waits for, or what went wrong last; empty: nothing.
+    pub text: String,
+    /// From each node.
+    pub from: Vec<(Uuid, Giver)>,
+}
+
+/// Ranges of tables that are taken from a node, those of them that are over, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Giver {
+    pub parts: u32,
+    pub parts_done: u32,
+    pub bytes: u64,
 }
 
 /// The hints of the node: writes that are kept for nodes which are away; and the logged batches
@@ -139,7 +178,9 @@ pub struct Rest {
 impl Rest {
     pub fn new(door: Door) -> Rest {
         identity::note_start(&door);
-        Rest { door: Rc::new(door), api: api() }
+        let door = Rc::new(door);
+        moves::note_start(&door);
+        Rest { door, api: api() }
     }
 
     /// Does what a request asks for, if the guard admits it. What the API says of itself tells
@@ -159,6 +200,7 @@ impl Rest {
 fn api() -> Api {
     let mut api = Api::default();
     identity::operations(&mut api);
+    moves::operations(&mut api);
     ring::operations(&mut api);
     storage_service::operations(&mut api);
     repair::operations(&mut api);

@@ -5,7 +5,7 @@
 use super::Door;
 use super::api::{Answered, Api, Kind};
 use crate::call::{Answer, Call};
-use cluster::{Heard, Node, Nodes, membership};
+use cluster::{Heard, MemberState, Node, Nodes, membership};
 use hyper::Method;
 use model::Uuid;
 use runtime::time::wall_micros;
@@ -108,7 +108,12 @@ fn states(door: &Door, node: &Node) -> Vec<(u32, String)> {
         true => Some(door.cluster.schema().version),
         false => node.heard.schema,
     };
-    let mut states = vec![(0, format!("NORMAL,{}", tokens.first().map_or("", String::as_str)))];
+    let status = match member.state {
+        MemberState::Joining => "BOOT",
+        MemberState::Leaving => "LEAVING",
+        MemberState::Normal | MemberState::Left => "NORMAL",
+    };
+    let mut states = vec![(0, format!("{status},{}", tokens.first().map_or("", String::as_str)))];
     states.extend(schema.map(|version| (2, version.to_string())));
     states.extend([
         (3, member.data_center.clone()),

@@ -25,8 +25,10 @@ use storage::{RunningCompaction, Storage};
 pub(crate) const COMPACTION: &str = "compaction";
 pub(crate) const REPAIR: &str = "repair";
 pub(crate) const SNAPSHOT: &str = "snapshot";
+/// Nodes that join and leave.
+pub(crate) const NODE_OPS: &str = "node_ops";
 
-const MODULES: [&str; 3] = [COMPACTION, REPAIR, SNAPSHOT];
+const MODULES: [&str; 4] = [COMPACTION, NODE_OPS, REPAIR, SNAPSHOT];
 
 /// What an abort does beside telling the task.
 type Stop = Box<dyn Fn()>;

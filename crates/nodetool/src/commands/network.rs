@@ -3,7 +3,7 @@
 use crate::answer::{figure, list, pairs, plain};
 use crate::arguments::Opt;
 use crate::entry::Entry;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use crate::histogram::{names, of_sample};
 use crate::print::size_iec;
 use crate::session::Session;
@@ -37,6 +37,7 @@ async fn netstats(session: &mut Session) -> Done {
     let is_human = session.given.flag("human-readable");
     let mode = session.get("/storage_service/operation_mode").await?;
     let mut text = format!("Mode: {}\n", plain(&mode));
+    text += &moves(session, is_human).await?;
     let streams = session.counted("/stream_manager/", &[]).await?;
     if list(&streams).next().is_none() {
         text += "Not sending any streams.\n";
@@ -67,6 +68,36 @@ async fn netstats(session: &mut Session) -> Done {
     }
     text += &pool(["Gossip messages", "n/a", "0", "0", "0"]);
     session.say(&text)
+}
+
+/// What the node takes from others, if it says so.
+async fn moves(session: &mut Session, is_human: bool) -> Result<String, Failure> {
+    // Nodes of others do not know what is asked.
+    if !session.server.as_deref().is_some_and(|name| name.starts_with("Nereid/")) {
+        return Ok(String::new());
+    }
+    let taken = session.get("/storage_service/moves").await?;
+    Ok(if taken.is_null() { String::new() } else { moves_text(&taken, is_human) })
+}
+
+fn moves_text(taken: &Value, is_human: bool) -> String {
+    let of = |giver: &Value| {
+        let (done, parts, bytes) =
+            (count(&giver["parts_done"]), count(&giver["parts"]), count(&giver["bytes"]));
+        let bytes = if is_human { size_iec(bytes as f64) } else { format!("{bytes} bytes") };
+        format!("{done} of {parts} parts, {bytes}")
+    };
+    let (what, stage) = (plain(&taken["what"]), plain(&taken["stage"]));
+    let mut text = format!("Receiving {what} ({stage}): {}\n", of(taken));
+    for giver in list(&taken["from"]) {
+        let node = if giver["address"].is_null() { &giver["host_id"] } else { &giver["address"] };
+        text += &format!("    /{}: {}\n", plain(node), of(giver));
+    }
+    let waits = plain(&taken["waits_for"]);
+    if !waits.is_empty() {
+        text += &format!("    waits: {waits}\n");
+    }
+    text
 }
 
 fn pool(cells: [&str; 5]) -> String {
@@ -214,4 +245,28 @@ async fn proxy_histograms(session: &mut Session) -> Done {
     }
     text.push('\n');
     session.say(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_taken_is_told_by_node() {
+        let taken = json!({
+            "stage": "write_both_read_old", "what": "ring", "waits_for": "a disk",
+            "parts": 12, "parts_done": 5, "bytes": 3 << 20,
+            "from": [
+                { "host_id": "h1", "address": "10.0.0.1", "parts": 8, "parts_done": 5,
+                  "bytes": 3 << 20 },
+                { "host_id": "h2", "address": null, "parts": 4, "parts_done": 0, "bytes": 0 },
+            ],
+        });
+        assert_eq!(
+            moves_text(&taken, true),
+            "Receiving ring (write_both_read_old): 5 of 12 parts, 3.00 MiB\n    /10.0.0.1: 5 of \
+             8 parts, 3.00 MiB\n    /h2: 0 of 4 parts, 0 bytes\n    waits: a disk\n"
+        );
+    }
 }

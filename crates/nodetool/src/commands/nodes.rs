@@ -8,19 +8,24 @@ use crate::session::{Parameters, Session};
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[
-    plain_entry(
-        "decommission",
-        "Stream the data of this node to the others, and leave the cluster",
-        |s| Box::pin(post(s, "/storage_service/decommission")),
-    ),
+    Entry {
+        name: "decommission",
+        about: "Stream the data of this node to the others, and leave the cluster",
+        options: &[Opt::flag("force", &["-f"], FORCE)],
+        places: &[],
+        run: |session| Box::pin(decommission(session)),
+    },
     Entry {
         name: "removenode",
         about: "Remove a dead node, or show the progress of that",
-        options: &[Opt::text(
-            "ignore-dead-nodes",
-            &[],
-            "Host ids of other dead nodes, with commas between them",
-        )],
+        options: &[
+            Opt::text(
+                "ignore-dead-nodes",
+                &[],
+                "Host ids of other dead nodes, with commas between them",
+            ),
+            Opt::flag("force", &["-f"], FORCE),
+        ],
         places: &[one("operation", "A host id, status or force")],
         run: |session| Box::pin(remove_node(session)),
     },
@@ -71,6 +76,8 @@ pub(super) const COMMANDS: &[Entry] = &[
     },
 ];
 
+const FORCE: &str = "Even where keyspaces want more replicas than nodes are left";
+
 type Run = for<'a> fn(&'a mut Session) -> crate::entry::Running<'a>;
 
 const fn plain_entry(name: &'static str, about: &'static str, run: Run) -> Entry {
@@ -79,6 +86,17 @@ const fn plain_entry(name: &'static str, about: &'static str, run: Run) -> Entry
 
 async fn post(session: &mut Session, path: &str) -> Done {
     session.post(path, Vec::new()).await.map(drop)
+}
+
+/// What is asked for with that option.
+fn force(session: &Session) -> Parameters<'static> {
+    let force = session.given.flag("force").then(|| ("force", "true".to_string()));
+    force.into_iter().collect()
+}
+
+async fn decommission(session: &mut Session) -> Done {
+    let parameters = force(session);
+    session.post("/storage_service/decommission", parameters).await.map(drop)
 }
 
 async fn remove_node(session: &mut Session) -> Done {
@@ -102,6 +120,7 @@ async fn remove_node(session: &mut Session) -> Done {
     }
     let mut parameters: Parameters<'_> = vec![("host_id", operation)];
     parameters.extend(ignored.map(|ignored| ("ignore_nodes", ignored)));
+    parameters.extend(force(session));
     session.post("/storage_service/remove_node", parameters).await.map(drop)
 }
 

@@ -105,9 +105,15 @@ function showCards(shards) {
   ]);
 }
 
+// As `nodetool status` has them.
+const nodeStates = {
+  UN: ["up, normal", "good"], UJ: ["up, joining", "warn"], UL: ["up, leaving", "warn"],
+  DN: ["down", "bad"], DJ: ["down, joining", "bad"], DL: ["down, leaving", "bad"],
+};
+
 const nodeColumns = [
   { name: "State", head: true, cell: (row) =>
-    row.state === "UN" ? pill("up, normal", "good") : pill("down", "bad") },
+    pill(...(nodeStates[row.state] || [row.state, "warn"])) },
   { name: "Address", code: true, cell: (row) =>
     row.here ? `${row.address} (this node)` : row.address },
   { name: "Data center", cell: (row) => row.data_center },
