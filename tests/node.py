@@ -81,14 +81,21 @@ class Node(Client):
                 "--developer-mode", "1", "--enable-user-defined-functions", "1",
                 "--experimental-features", "udf", *self.options]
 
-    def start(self, seconds=30):
-        """Starts the process and waits until it says that it serves."""
+    def begin(self):
+        """Starts the process; where its log begins."""
         offset = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=self.env)
-        self.wait_for_log("init - serving", offset, seconds)
+        return offset
+
+    def start(self, seconds=30):
+        """Starts the process and waits until it says that it serves."""
+        self.wait_for_service(self.begin(), seconds)
         return self
+
+    def wait_for_service(self, offset, seconds=30):
+        self.wait_for_log("init - serving", offset, seconds)
 
     def wait_for_log(self, text, offset=0, seconds=30):
         deadline = time.monotonic() + seconds

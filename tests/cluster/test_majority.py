@@ -1,7 +1,6 @@
 """A majority that is lost for ever, and what all nodes have to be able to do."""
 import json
 import re
-import subprocess
 import time
 import urllib.error
 import urllib.parse
@@ -10,17 +9,12 @@ import urllib.request
 import pytest
 from cassandra import ConsistencyLevel
 from cassandra.query import SimpleStatement
-from node import NEREID, Node
-from trio import Nodes, agree, keyspace, until
+from node import Node
+from trio import Nodes, agree, keyspace, nodetool, until
 
 
 def at_one(text):
     return SimpleStatement(text, consistency_level=ConsistencyLevel.ONE)
-
-
-def nodetool(node, *words):
-    return subprocess.run([NEREID, "nodetool", "-h", node.address, *words], capture_output=True,
-                          text=True, timeout=120, check=False)
 
 
 def host_id(session):

@@ -1,10 +1,13 @@
 """Several nodes that are one cluster, and what works on them."""
 import collections
 import contextlib
+import json
+import subprocess
 import threading
 import time
+import urllib.request
 
-from node import Node, free_address
+from node import NEREID, Node, free_address
 
 
 class Nodes:
@@ -14,10 +17,16 @@ class Nodes:
     def __init__(self, count, *options, all_seeds=True, network=None):
         addresses = network.addresses if network else [free_address() for _ in range(count)]
         seeds = ",".join(addresses if all_seeds else addresses[:1])
-        self.nodes = [Node("--seeds", seeds, "--smp", "1", "--memory", "512M", *options,
-                           address=address, prefix=network.prefix(at) if network else ())
+        self._given = "--seeds", seeds, "--smp", "1", "--memory", "512M", *options
+        self.nodes = [Node(*self._given, address=address,
+                           prefix=network.prefix(at) if network else ())
                       for at, address in enumerate(addresses)]
         self._clusters = []
+
+    def add(self, *options, address=None):
+        """One more of them, which is to be started."""
+        self.nodes.append(Node(*self._given, *options, address=address or free_address()))
+        return self.nodes[-1]
 
     def __getitem__(self, number):
         return self.nodes[number]
@@ -77,6 +86,26 @@ def wait_for_driver(session):
     until(lambda: all(host.is_up for host in hosts) and len(session.get_pools()) == len(hosts), 60)
 
 
+def nodetool(node, *words):
+    return subprocess.run([NEREID, "nodetool", "-h", node.address, *words], capture_output=True,
+                          text=True, timeout=300, check=False)
+
+
+def status(node):
+    """What an operator sees."""
+    return nodetool(node, "status").stdout
+
+
+def rest(node, path, method="GET"):
+    request = urllib.request.Request(f"http://{node.address}:10000{path}", method=method)
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.loads(reply.read() or b"null")
+
+
+def host_id(node):
+    return rest(node, "/storage_service/hostid/local")
+
+
 def agree(sessions, seconds=30):
     """Until all nodes show one schema."""
     text = "SELECT schema_version FROM system.local"
@@ -92,12 +121,13 @@ def until(condition, seconds=30):
         time.sleep(0.05)
 
 
-def keyspace(session, name, tablets, copies=3):
-    """A keyspace, and a table `t` of a counter for each key in it."""
+def keyspace(session, name, tablets, copies=3, count=None):
+    """A keyspace, and a table `t` of a counter for each key in it; of so many tablets."""
+    initial = f", 'initial': {count}" if count else ""
     session.execute(
         f"CREATE KEYSPACE {name} WITH replication = "
         f"{{'class': 'NetworkTopologyStrategy', 'replication_factor': {copies}}} "
-        f"AND tablets = {{'enabled': {str(tablets).lower()}}}")
+        f"AND tablets = {{'enabled': {str(tablets).lower()}{initial}}}")
     session.execute(f"CREATE TABLE {name}.t (k int PRIMARY KEY, v int)")
 
 

@@ -1,0 +1,324 @@
+"""Nodes join, leave and are removed where there are data: by what operators do, with what they see,
+and while clients write and read."""
+import contextlib
+import re
+import signal
+import time
+import urllib.error
+
+import pytest
+from cassandra import ConsistencyLevel
+from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.query import SimpleStatement
+from trio import (Nodes, host_id, keyspace, nodetool, registers, rest, status, until,
+                  wait_for_driver)
+
+TABLES = "tk.t", "vk.t"
+# The keys below are those of the clients.
+FIRST, COUNT = 100_000, 400
+JOINS = 120
+
+
+def at(level, text):
+    return SimpleStatement(text, consistency_level=getattr(ConsistencyLevel, level))
+
+
+def fill(session):
+    """A keyspace with tablets and one without, each with three replicas, and rows in them."""
+    keyspace(session, "tk", True, count=16)
+    keyspace(session, "vk", False)
+    for table in TABLES:
+        insert = session.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
+        insert.consistency_level = ConsistencyLevel.ALL
+        rows = [(FIRST + number, number) for number in range(COUNT)]
+        execute_concurrent_with_args(session, insert, rows, concurrency=20)
+
+
+@pytest.fixture(name="nodes")
+def three_nodes_with_data():
+    with Nodes(3) as nodes:
+        fill(nodes.connect())
+        yield nodes
+
+
+def check_rows(nodes, level="ONE", seconds=30):
+    """Each node finds all rows at a level, now or soon."""
+    for node in nodes:
+        session = node.connect()
+        for table in TABLES:
+            def found(session=session, table=table):
+                rows = session.execute(at(level, f"SELECT k, v FROM {table}"))
+                return sorted((row.k, row.v) for row in rows if FIRST <= row.k)
+            until(lambda found=found: len(found()) == COUNT, seconds)
+            assert found() == [(FIRST + number, number) for number in range(COUNT)]
+        node.disconnect()
+
+
+def states(node):
+    """The two letters of each node, by address."""
+    return {line.split()[1]: line[:2] for line in status(node).splitlines()
+            if re.match("[UDX?][NLJM] ", line)}
+
+
+def tablets_of(node, host):
+    """How many tablets a host has."""
+    rows = list(node.connect().execute("SELECT * FROM system.tablets"))
+    node.disconnect()
+    return sum(host in str(row.replicas) for row in rows)
+
+
+def settle(node):
+    rest(node, "/storage_service/quiesce_topology", "POST")
+
+
+def refused(node, *words):
+    """What an operator is told."""
+    done = nodetool(node, *words)
+    assert done.returncode == 4, done
+    return done.stdout + done.stderr
+
+
+def metric(node, name):
+    import urllib.request
+    with urllib.request.urlopen(f"http://{node.address}:9180/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines
+               if line.partition("{")[0] == f"scylla_{name}")
+
+
+@contextlib.contextmanager
+def clients(session):
+    """Clients of both tables, of whose requests none fails."""
+    with registers(session, "tk.t", threads=2) as first:
+        with registers(session, "vk.t", threads=2) as second:
+            def go_on():
+                first.goes_on()
+                second.goes_on()
+            go_on()
+            yield go_on
+            go_on()
+
+
+def check_ended(node):
+    """It has left: it ends by itself, and is not let in again."""
+    assert node.process.wait(60) == 0
+    with pytest.raises(RuntimeError, match="no longer one of its cluster|has left"):
+        node.start()
+
+
+def test_one_joins_and_one_leaves_while_clients_work(nodes):
+    session = nodes.connect()
+    with clients(session) as go_on:
+        new = nodes.add()
+        new.start(JOINS)
+        until(lambda: all(list(states(node).values()) == ["UN"] * 4 for node in nodes))
+        host = host_id(new)
+        go_on()
+        settle(new)
+        # It has its part, and what is told to drivers names it.
+        assert tablets_of(nodes[0], host)
+        assert 0 < metric(new, "streaming_total_incoming_bytes")
+        assert sum(metric(node, "streaming_total_outgoing_bytes") for node in nodes)
+        until(lambda: len(session.cluster.metadata.all_hosts()) == 4)
+        wait_for_driver(session)
+        read = session.prepare("SELECT v FROM tk.t WHERE k = ?")
+
+        def is_named():
+            for number in range(COUNT):
+                session.execute(read, (FIRST + number,))
+            known = str([tablet.replicas for of_table in
+                         session.cluster.metadata._tablets._tablets.values()
+                         for tablet in of_table])
+            return host in known
+        until(is_named)
+        stats = nodetool(new, "tablestats", "vk.t").stdout
+        assert "Table: t" in stats, stats
+        check_rows(nodes)
+        go_on()
+        gone = nodes[0]
+        host = host_id(gone)
+        done = nodetool(gone, "decommission")
+        assert done.returncode == 0, done
+        nodes.nodes.remove(gone)
+        go_on()
+        until(lambda: all(list(states(node).values()) == ["UN"] * 3 for node in nodes))
+        until(lambda: len(session.cluster.metadata.all_hosts()) == 3)
+        assert not tablets_of(nodes[0], host)
+        check_ended(gone)
+        gone.__exit__()
+    check_rows(nodes)
+    # What all replicas say together is the same.
+    check_rows(nodes, "ALL")
+
+
+def test_one_that_is_dead_is_removed_and_others_have_what_it_had(nodes):
+    session = nodes.connect()
+    nodes.add().start(JOINS)
+    settle(nodes[0])
+    with clients(session) as go_on:
+        dead = nodes[2]
+        host = host_id(dead)
+        dead.kill()
+        nodes.nodes.remove(dead)
+        until(lambda: all(states(node)[dead.address] == "DN" for node in nodes))
+        go_on()
+        done = nodetool(nodes[0], "removenode", host)
+        assert done.returncode == 0, done
+        assert all(list(states(node).values()) == ["UN"] * 3 for node in nodes)
+        go_on()
+        until(lambda: len(session.cluster.metadata.all_hosts()) == 3)
+    status_text = nodetool(nodes[0], "removenode", "status").stdout
+    assert "No token removals" in status_text
+    check_rows(nodes, "QUORUM")
+    check_rows(nodes, "ALL")
+    assert not tablets_of(nodes[0], host)
+    assert "left already" in refused(nodes[1], "removenode", host)
+    tasks = rest(nodes[0], "/task_manager/list_module_tasks/node_ops")
+    assert [(task["type"], task["state"], task["entity"]) for task in tasks] == [
+        ("remove node", "done", host)]
+    with pytest.raises(RuntimeError, match="no longer one of its cluster"):
+        dead.start()
+    dead.__exit__()
+
+
+def joining(nodes):
+    return rest(nodes[0], "/storage_service/nodes/joining")
+
+
+def begin_to_join(nodes):
+    """One more node, as soon as the others know that it joins; where its log begins."""
+    new = nodes.add()
+    offset = new.begin()
+    until(lambda: new.address in joining(nodes))
+    return new, offset
+
+
+def test_two_join_at_once(nodes):
+    session = nodes.connect()
+    with clients(session):
+        both = [nodes.add(), nodes.add()]
+        offsets = [node.begin() for node in both]
+        for node, offset in zip(both, offsets):
+            node.wait_for_service(offset, JOINS)
+        until(lambda: all(list(states(node).values()) == ["UN"] * 5 for node in nodes))
+    settle(nodes[0])
+    assert all(tablets_of(nodes[0], host_id(node)) for node in both)
+    check_rows(nodes)
+
+
+def test_a_join_goes_on_when_the_leader_is_killed(nodes):
+    new, offset = begin_to_join(nodes)
+    leader = rest(nodes[0], "/raft/leader_host")
+    [leader] = [node for node in nodes.nodes[:3] if host_id(node) == leader]
+    leader.kill()
+    # Nothing moves while one is down that may come back.
+    leader.start()
+    new.wait_for_service(offset, JOINS)
+    until(lambda: all(list(states(node).values()) == ["UN"] * 4 for node in nodes))
+    settle(nodes[0])
+    check_rows(nodes)
+
+
+def test_one_that_joins_may_be_killed_and_goes_on_or_is_removed(nodes):
+    new, _ = begin_to_join(nodes)
+    modes = {rest(node, "/storage_service/operation_mode") for node in nodes.nodes[:3]}
+    assert modes == {"NORMAL"}
+    new.kill()
+    new.start(JOINS)
+    until(lambda: all(list(states(node).values()) == ["UN"] * 4 for node in nodes))
+    settle(nodes[0])
+    check_rows(nodes)
+    session = nodes.connect()
+    second, _ = begin_to_join(nodes)
+    second.process.send_signal(signal.SIGSTOP)
+    state = states(nodes[0])[second.address]
+    assert state in ("UJ", "DJ"), state
+    [host] = [line.split()[-2] for line in status(nodes[0]).splitlines() if second.address in line]
+    # Clients do not hear of it.
+    assert second.address not in {
+        str(row.peer) for row in session.execute("SELECT peer FROM system.peers")}
+    second.kill()
+    done = nodetool(nodes[0], "removenode", host)
+    assert done.returncode == 0, done
+    nodes.nodes.remove(second)
+    until(lambda: all(list(states(node).values()) == ["UN"] * 4 for node in nodes))
+    with pytest.raises(RuntimeError, match="no longer one of its cluster|not let into the cluster"):
+        second.start(60)
+    second.__exit__()
+    check_rows(nodes)
+
+
+def test_what_cannot_be_is_refused_with_the_reason(nodes):
+    hosts = [host_id(node) for node in nodes]
+    # Three replicas on two nodes.
+    text = refused(nodes[1], "decommission")
+    assert "no other node can take tablet" in text and "tk.t" in text, text
+    # Where there are tablets, a node that lives keeps them also by force.
+    text = refused(nodes[1], "decommission", "--force")
+    assert "stays" in text, text
+    assert list(states(nodes[0]).values()) == ["UN"] * 3
+    assert "is alive" in refused(nodes[0], "removenode", hosts[1])
+    assert "is alive" in refused(nodes[0], "excludenode", hosts[1])
+    assert "does not remove itself" in refused(nodes[0], "removenode", hosts[0])
+    assert "not a host id" in refused(nodes[0], "removenode", "127.0.0.1")
+    stranger = "12345678-1234-1234-1234-123456789012"
+    assert "not known" in refused(nodes[0], "removenode", stranger)
+    assert "is no node of the cluster" in refused(nodes[0], "excludenode", stranger)
+    nodes[0].connect().execute("DROP KEYSPACE tk")
+    nodes[0].disconnect()
+    text = refused(nodes[1], "decommission")
+    assert "vk" in text and "force" in text, text
+    nodes[2].kill()
+    until(lambda: states(nodes[0])[nodes[2].address] == "DN")
+    text = refused(nodes[1], "decommission", "-f")
+    assert hosts[2] in text and "is down" in text, text
+    text = refused(nodes[0], "removenode", hosts[2])
+    assert "vk" in text and "force" in text, text
+    # One that is excluded is waited for no more, and has its place until it is removed.
+    done = nodetool(nodes[0], "excludenode", hosts[2])
+    assert done.returncode == 0, done
+    until(lambda: states(nodes[1])[nodes[2].address] == "XN")
+    with pytest.raises(RuntimeError, match="no longer one of its cluster"):
+        nodes[2].start()
+    done = nodetool(nodes[0], "removenode", hosts[2], "--force")
+    assert done.returncode == 0, done
+    assert list(states(nodes[0]).values()) == ["UN"] * 2
+    modes = {rest(node, "/storage_service/operation_mode") for node in nodes.nodes[:2]}
+    assert modes == {"NORMAL"}
+
+
+@pytest.mark.parametrize("same_address", [True, False])
+def test_a_dead_one_is_replaced(nodes, same_address):
+    session = nodes.connect()
+    with clients(session) as go_on:
+        dead = nodes[2]
+        host = host_id(dead)
+        dead.kill()
+        nodes.nodes.remove(dead)
+        until(lambda: all(states(node)[dead.address] == "DN" for node in nodes))
+        new = nodes.add("--replace-node-first-boot", host, address=same_address and dead.address)
+        new.start(JOINS)
+        until(lambda: all(list(states(node).values()) == ["UN"] * 3 for node in nodes))
+        go_on()
+        settle(nodes[0])
+        assert not tablets_of(nodes[0], host) and tablets_of(nodes[0], host_id(new))
+        until(lambda: len(session.cluster.metadata.all_hosts()) == 3)
+        wait_for_driver(session)
+    check_rows(nodes, "QUORUM")
+    check_rows(nodes, "ALL")
+    dead.__exit__()
+
+
+def test_a_call_that_is_given_up_does_not_stop_it(nodes):
+    nodes.add().start(JOINS)
+    settle(nodes[0])
+    gone = nodes[1]
+    with pytest.raises(TimeoutError):
+        import urllib.request
+        request = urllib.request.Request(
+            f"http://{gone.address}:10000/storage_service/decommission", method="POST")
+        urllib.request.urlopen(request, timeout=0.2)
+    assert gone.process.wait(JOINS) == 0
+    nodes.nodes.remove(gone)
+    until(lambda: all(list(states(node).values()) == ["UN"] * 3 for node in nodes))
+    check_rows(nodes)
