@@ -124,8 +124,8 @@ pub(crate) fn note_given(bytes: usize) {
     }
 }
 
-/// What comes before a node has left, on shard 0: it lets its clients go to others, which do not hear
-/// it then. Stands in `runtime::local`.
+/// What comes before a node has left, on shard 0: it lets its clients go to others, which do not
+/// hear it then. Stands in `runtime::local`.
 pub struct Farewell(pub Box<dyn Fn() -> LocalFuture<'static, ()>>);
 
 /// What this node takes from others in the present stage, for people.
