@@ -192,6 +192,7 @@ fn in_place_of(
     let is_it = |other: &&std::sync::Arc<Member>| {
         other.host_id.to_string() == replaces || other.address.ip().to_string() == replaces
     };
+    debug_assert!(!replaces.is_empty(), "decided-in-order: nobody is replaced");
     let Some(dead) = topology.present().find(is_it) else {
         return Err(format!("node {replaces}, which it is to replace, is none of the cluster"));
     };

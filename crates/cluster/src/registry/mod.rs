@@ -233,6 +233,8 @@ impl Cluster {
             if steps.is_empty() {
                 return Ok((None, ()));
             }
+            let named = steps.values().all(|steps| !steps.is_empty());
+            assert!(named, "one-writer: a table of which no tablet makes a step");
             let command = Command::of_tablets(&catalog.schema, &steps, moment.micros);
             Ok((Some(command.map_err(ChangeError::Refused)?), ()))
         };
