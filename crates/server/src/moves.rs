@@ -1,7 +1,7 @@
 //! Nodes that join and leave, as the REST API asks for them.
 
 use admin::{Giver, Handed, Moves, Taken};
-use model::Uuid;
+use model::{TableId, Uuid};
 use native::Server;
 use node::patience;
 use replication::moves;
@@ -33,6 +33,10 @@ impl Moves for OfNode {
 
     fn remove(&self, host: Uuid, force: bool) -> Handed<Result<(), String>> {
         Box::pin(async move { moves::remove(host, force).await })
+    }
+
+    fn cleanup(&self, tables: Vec<TableId>) -> Handed<Result<(), String>> {
+        Box::pin(async move { moves::cleanup(tables).await })
     }
 
     fn taken(&self) -> Option<Taken> {

@@ -61,19 +61,19 @@ fn cleanup_operations(api: &mut Api) {
     let summary = "Removes partitions that the node does not own";
     let path = "/storage_service/keyspace_cleanup/{keyspace}";
     api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
-        finished(cleanup(tables(door, call)?)?).await?;
+        finished(cleanup(door, tables(door, call)?)?).await?;
         Ok(Answer::json(json!(0)))
     })
     .takes("cf", Kind::Text, CF);
     let path = "/tasks/compaction/keyspace_cleanup/{keyspace}";
     api.post(path, summary, async |door: &Rc<Door>, call: &Call| {
-        told(cleanup(tables(door, call)?)?)
+        told(cleanup(door, tables(door, call)?)?)
     })
     .takes("cf", Kind::Text, CF);
     let path = "/storage_service/cleanup_all";
     let summary = "Removes partitions that the node does not own, of all tables";
     api.post(path, summary, async |door: &Rc<Door>, _: &Call| {
-        finished(cleanup(Tables::all(all(&door.cluster.schema())))?).await?;
+        finished(cleanup(door, Tables::all(all(&door.cluster.schema())))?).await?;
         Ok(Answer::json(json!(0)))
     })
     .takes("global", Kind::Flag, "All nodes: there is one");
@@ -164,17 +164,16 @@ fn major(call: &Call, tables: Tables) -> Result<Uuid, Answer> {
     })
 }
 
-/// Every partition that this node has is its own, unless its data center is to have no copy: then
-/// all goes.
-fn cleanup(tables: Tables) -> Result<Uuid, Answer> {
-    let of_task = tables.clone();
+/// What this node has no part of goes; all does where its data center is to have no copy.
+fn cleanup(door: &Rc<Door>, tables: Tables) -> Result<Uuid, Answer> {
+    let (of_task, door) = (tables.clone(), door.clone());
     start(CLEANUP, &tables, async move |task: Rc<Running>| {
         let flushed = |storage: Rc<Storage>, table| async move {
             storage.flush(table).await.map_err(|error| error.to_string())
         };
         on_shards(&task, CLEANUP, &of_task, flushed).await?;
         let cluster = runtime::local::get::<Cluster>();
-        for id in of_task.ids {
+        for id in of_task.ids.iter().copied() {
             task.check()?;
             let schema = cluster.schema();
             let Some(entry) = schema.table_by_id(id) else { continue };
@@ -182,7 +181,7 @@ fn cleanup(tables: Tables) -> Result<Uuid, Answer> {
                 empty(&cluster, id).await?;
             }
         }
-        Ok(())
+        door.moves.cleanup(of_task.ids).await
     })
 }
 

@@ -42,7 +42,7 @@ use crate::guard::Guard;
 use api::Api;
 use cluster::Cluster;
 pub use identity::Mode;
-use model::Uuid;
+use model::{TableId, Uuid};
 pub use repair::Wanted;
 use std::future::Future;
 use std::pin::Pin;
@@ -92,6 +92,8 @@ pub trait Moves {
     fn leave(&self, force: bool) -> Handed<Result<(), String>>;
     /// Has others take over what a node had that is gone. Ends when they have.
     fn remove(&self, host: Uuid, force: bool) -> Handed<Result<(), String>>;
+    /// This node removes all of these tables that it has no part of.
+    fn cleanup(&self, tables: Vec<TableId>) -> Handed<Result<(), String>>;
     /// What this node takes from others now.
     fn taken(&self) -> Option<Taken>;
     /// Whether no node and no tablet moves, as far as this node knows, nor is to.

@@ -85,9 +85,9 @@ fn foreign(topology: &Topology, table: &TableEntry, me: Uuid) -> Vec<(Token, Tok
     all.map(|(tablet, _)| table.tablets.range(tablet)).collect()
 }
 
-/// Has this node remove all that it has no part of, of tables of a keyspace; of all, where none is
-/// named.
-pub fn cleanup(keyspace: String, tables: Vec<String>) -> Erased<'static, Result<(), String>> {
+/// Has this node remove all of some tables that it has no part of. Tables that are gone are passed
+/// over.
+pub fn cleanup(tables: Vec<TableId>) -> Erased<'static, Result<(), String>> {
     Erased::new(move || async move {
         let clean = move || async move {
             let coordinator = own_coordinator().map_err(|error| error.to_string())?;
@@ -100,10 +100,9 @@ pub fn cleanup(keyspace: String, tables: Vec<String>) -> Erased<'static, Result<
                 return Ok(());
             }
             let mut ranges = Ranges::new();
-            for table in schema.tables().filter(|table| table.kind == TableKind::Stored) {
+            for table in tables.iter().filter_map(|table| schema.table_by_id(*table)) {
                 let is_local = matches!(*table.replication, Replication::Local);
-                let is_named = tables.is_empty() || tables.contains(&table.schema.name);
-                if !is_local && is_named && table.schema.keyspace == keyspace {
+                if !is_local && table.kind == TableKind::Stored {
                     ranges.insert(table.schema.id, foreign(&topology, table, me));
                 }
             }
