@@ -77,7 +77,7 @@ pub(super) fn operations(api: &mut Api) {
         nodes.all().iter().filter(is_out).map(|node| node.member.host_id.to_string()).collect()
     });
     let path = "/storage_service/moves";
-    api.tells(path, "What this node takes from others now", |door| moves(door));
+    api.tells(path, "What this node takes from others now", moves);
     cannot(api);
 }
 
