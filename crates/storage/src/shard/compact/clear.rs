@@ -124,6 +124,8 @@ pub(crate) async fn clear(
         shard.compaction_wake.notify_one();
         done?;
     }
+    // Flushes and merges may have failed meanwhile, and left what was in the ranges.
+    remove_again(table).await?;
     Ok(cleared)
 }
 
