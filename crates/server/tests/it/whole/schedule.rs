@@ -331,8 +331,13 @@ impl Schedule {
                 self.spares.extend(spare);
                 let node = self.node();
                 // As many stay as keyspaces want.
-                let stay = self.members().into_iter().filter(|it| !self.leaving.contains(it));
-                if stay.count() <= 3 || !self.nodes.serves(node) || self.leaving.contains(&node) {
+                // In its data center.
+                let copies = if self.centers == 1 { 3 } else { 2 };
+                let is_near =
+                    |it: &usize| (*it as u64) % self.centers == node as u64 % self.centers;
+                let members = self.members().into_iter().filter(is_near);
+                let stay = members.filter(|it| !self.leaving.contains(it)).count();
+                if stay <= copies || !self.nodes.serves(node) || self.leaving.contains(&node) {
                     return;
                 }
                 match kind {
