@@ -503,7 +503,8 @@ async fn truncate(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
     table(&coordinator, id, until(request)).await?;
-    coordinator.refuse_while_moving().map_err(nodes::refusal_of)?;
+    let still = coordinator.wait_while_moving(id, until(request)).await;
+    still.map_err(nodes::refusal_of)?;
     let truncated = coordinator.truncate_alone(id, nodes::left(until(request))).await;
     truncated.map_err(nodes::refusal_of)
 }

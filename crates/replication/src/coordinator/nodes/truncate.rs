@@ -9,6 +9,7 @@ use super::{Coordinator, host};
 use crate::error::WriteError;
 use crate::options::{Consistency, WriteKind};
 use crate::wire::{RefusalKind, verb};
+use cluster::Topology;
 use messaging::{Payload, Target, ToShard};
 use model::{TableId, Uuid};
 use runtime::task::{join, join_all};
@@ -26,7 +27,7 @@ impl Coordinator {
         patience: Duration,
     ) -> Result<(), WriteError> {
         let until = Instant::now() + patience;
-        self.refuse_while_moving()?;
+        self.wait_while_moving(table, until).await?;
         let places = self.places();
         let others = places.keepers();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
@@ -52,20 +53,39 @@ impl Coordinator {
 }
 
 impl Coordinator {
-    /// What is copied from node to node may come after the truncation of the one that gets it.
-    pub(crate) fn refuse_while_moving(&self) -> Result<(), WriteError> {
-        let topology = self.cluster.topology();
-        if topology.stage().is_none() {
-            return Ok(());
+    /// What is copied from node to node may come after the truncation of the one that gets it:
+    /// waits until nobody is on the move, and no tablet of the table.
+    pub(crate) async fn wait_while_moving(
+        &self,
+        table: TableId,
+        until: Instant,
+    ) -> Result<(), WriteError> {
+        loop {
+            let (topology, schema) = (self.cluster.topology(), self.cluster.schema());
+            let tablets = schema.table_by_id(table).map(|table| table.replicas.moves().len());
+            if topology.stage().is_none() && tablets.is_none_or(|moves| moves == 0) {
+                return Ok(());
+            }
+            if left(until) <= PAUSE {
+                return Err(refused_while_moving(&topology));
+            }
+            sleep(PAUSE / 4).await;
         }
-        let movers: Vec<String> = topology.movers().map(|it| it.address.ip().to_string()).collect();
-        assert!(!movers.is_empty(), "everywhere: a stage, and nobody moves");
-        let movers = movers.join(", ");
-        Err(WriteError::Refused(format!(
-            "nodes join or leave the cluster, and data are copied: {movers}. Try again when they \
-             have arrived, as nodetool status tells"
-        )))
     }
+}
+
+/// Why a table is not truncated while data are on the move.
+fn refused_while_moving(topology: &Topology) -> WriteError {
+    let movers: Vec<String> = topology.movers().map(|it| it.address.ip().to_string()).collect();
+    let who = match movers.is_empty() {
+        true => "tablets of the table move".to_owned(),
+        false => format!("nodes join or leave the cluster: {}", movers.join(", ")),
+    };
+    debug_assert!(!who.is_empty(), "everywhere: nobody is on the move");
+    WriteError::Refused(format!(
+        "data are copied from node to node, and would be back after a truncation: {who}. Try again \
+         when that is over, as nodetool status tells"
+    ))
 }
 
 /// Why a table is not truncated while some nodes are away, of which each may be lost, and what to
