@@ -40,10 +40,14 @@ pub(super) fn operations(api: &mut Api) {
         .takes("cf", Kind::Text, "The table; needed with tablets")
         .takes("rpc", Kind::Flag, "Whether addresses for clients are shown");
     let path = "/storage_service/pending_range/{keyspace}";
-    api.get(path, "Ranges that move; none does", async |door: &Rc<Door>, call: &Call| {
-        keyspace(door, call.segment("keyspace"))?;
-        Ok(Answer::json(json!([])))
-    });
+    api.get(
+        path,
+        "Always none: /storage_service/moves tells what moves",
+        async |door: &Rc<Door>, call: &Call| {
+            keyspace(door, call.segment("keyspace"))?;
+            Ok(Answer::json(json!([])))
+        },
+    );
     let path = "/storage_service/natural_endpoints/{keyspace}";
     api.get(path, "Who has a partition", natural).needs("cf", Kind::Text, "The table").needs(
         "key",

@@ -12,7 +12,7 @@ use model::{TableId, Token, Uuid};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
 use runtime::time::sleep;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use storage::{Storage, StorageError};
@@ -22,7 +22,8 @@ pub(super) type Ranges = BTreeMap<TableId, Vec<(Token, Token)>>;
 
 /// Removes what this node has given away, soon after nobody is on the move. Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
-    let mut giving = (Ranges::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
+    let mut giving =
+        (BTreeSet::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
     loop {
         sleep(LOOK).await;
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
@@ -30,15 +31,13 @@ pub(super) async fn follow(coordinator: Rc<Coordinator>) {
             continue;
         }
         let me = coordinator.cluster.node().host_id;
-        for (table, ranges) in gives(&topology, &schema, me) {
-            giving.0.entry(table).or_insert(ranges);
-        }
+        giving.0.extend(gives(&topology, &schema, me));
         (giving.1, giving.2) = (topology, schema);
         if giving.0.is_empty() || is_moving(&giving.1, &giving.2) {
             continue;
         }
-        let ranges = std::mem::take(&mut giving.0);
-        if let Err(why) = remove(&coordinator, ranges).await {
+        let tables = std::mem::take(&mut giving.0);
+        if let Err(why) = remove(&coordinator, tables).await {
             tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
         }
     }
@@ -50,26 +49,21 @@ fn is_moving(topology: &Topology, schema: &Schema) -> bool {
     topology.stage().is_some() || tables.any(|table| !table.replicas.moves().is_empty())
 }
 
-/// What a node is about to give away, if nobody turns back.
-fn gives(topology: &Topology, schema: &Schema, me: Uuid) -> Ranges {
-    let mut out = Ranges::new();
-    let mut add = |table: &TableEntry, range: (Token, Token)| {
-        out.entry(table.schema.id).or_default().push(range);
-    };
+/// The tables of which a node is about to give something away, if nobody turns back.
+fn gives(topology: &Topology, schema: &Schema, me: Uuid) -> BTreeSet<TableId> {
+    let mut out = BTreeSet::new();
     for table in schema.tables().filter(|table| table.kind == TableKind::Stored) {
         let is_local = matches!(*table.replication, Replication::Local);
         if topology.stage().is_some() && !is_local && table.replicas.is_empty() {
-            for sides in cluster::sides(topology, &table.replication) {
-                if sides.old.contains(&me) && !sides.new.contains(&me) {
-                    add(table, (sides.after, sides.last));
-                }
+            let mut sides = cluster::sides(topology, &table.replication).into_iter();
+            if sides.any(|it| it.old.contains(&me) && !it.new.contains(&me)) {
+                out.insert(table.schema.id);
             }
         }
-        for (tablet, moving) in table.replicas.moves() {
-            let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
-            if has(table.replicas.of(*tablet)) && !has(&moving.to) {
-                add(table, table.tablets.range(*tablet));
-            }
+        let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
+        let mut moves = table.replicas.moves().iter();
+        if moves.any(|(tablet, it)| has(table.replicas.of(*tablet)) && !has(&it.to)) {
+            out.insert(table.schema.id);
         }
     }
     out
@@ -95,25 +89,17 @@ pub fn cleanup(tables: Vec<TableId>) -> Erased<'static, Result<(), String>> {
             if is_moving(&topology, &schema) {
                 return Err("data are on the move: try again when they have arrived".to_owned());
             }
-            let me = coordinator.cluster.node().host_id;
-            if topology.member(me).is_none() {
+            if topology.member(coordinator.cluster.node().host_id).is_none() {
                 return Ok(());
             }
-            let mut ranges = Ranges::new();
-            for table in tables.iter().filter_map(|table| schema.table_by_id(*table)) {
-                let is_local = matches!(*table.replication, Replication::Local);
-                if !is_local && table.kind == TableKind::Stored {
-                    ranges.insert(table.schema.id, foreign(&topology, table, me));
-                }
-            }
-            remove(&coordinator, ranges).await
+            remove(&coordinator, tables.into_iter().collect()).await
         };
         runtime::on_shard(0, clean).await
     })
 }
 
-/// Removes ranges of tables, as far as this node still has no part of them.
-async fn remove(coordinator: &Coordinator, all: Ranges) -> Result<(), String> {
+/// Removes all of tables that this node has no part of.
+async fn remove(coordinator: &Coordinator, all: BTreeSet<TableId>) -> Result<(), String> {
     let moves = runtime::local::try_get::<Moves>().ok_or("the node starts or stops")?;
     // *not-while-it-gets*
     let _turn = moves.clearing.acquire(1).await.map_err(|error| error.to_string())?;
@@ -121,7 +107,7 @@ async fn remove(coordinator: &Coordinator, all: Ranges) -> Result<(), String> {
     let is_normal = |topology: &Topology| {
         topology.member(me).is_some_and(|member| member.state == MemberState::Normal)
     };
-    for (table, ranges) in all {
+    for table in all {
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
         // Who leaves, or has left, keeps what it has.
         if !is_normal(&topology) {
@@ -131,8 +117,11 @@ async fn remove(coordinator: &Coordinator, all: Ranges) -> Result<(), String> {
         if is_moving(&topology, &schema) {
             return Err("what this node has no longer stays, since data are on the move".to_owned());
         }
-        let foreign = foreign(&topology, entry, me);
-        let ranges = both(&merged(ranges), &merged(foreign));
+        let is_local = matches!(*entry.replication, Replication::Local);
+        if is_local || entry.kind != TableKind::Stored {
+            continue;
+        }
+        let ranges = merged(foreign(&topology, entry, me));
         if !ranges.is_empty() {
             with_group(STREAMING, clear_table(table, ranges)).await?;
         }
@@ -157,21 +146,6 @@ pub(super) fn merged(ranges: Vec<(Token, Token)>) -> Vec<(Token, Token)> {
     out
 }
 
-/// What is in ranges of both.
-fn both(a: &[(Token, Token)], b: &[(Token, Token)]) -> Vec<(Token, Token)> {
-    let mut out = Vec::new();
-    for (after, last) in a {
-        for (other_after, other_last) in b {
-            let (start, end) = (*after.max(other_after), *last.min(other_last));
-            if start < end {
-                out.push((start, end));
-            }
-        }
-    }
-    debug_assert!(out.is_sorted_by(|a, b| a.1 <= b.0), "covering: {out:?}");
-    out
-}
-
 /// Removes what this node has of a table in these ranges, on every shard.
 pub(super) async fn clear_table(table: TableId, ranges: Vec<(Token, Token)>) -> Result<(), String> {
     debug_assert!(ranges.is_sorted_by(|a, b| a.1 < b.0), "covering: {ranges:?}");
@@ -186,35 +160,4 @@ pub(super) async fn clear_table(table: TableId, ranges: Vec<(Token, Token)>) -> 
         }
     };
     runtime::on_all_shards(clear).await.into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn ranges(points: &[i64]) -> Vec<(Token, Token)> {
-        let mut points = points.to_vec();
-        points.sort_unstable();
-        points.dedup();
-        merged(points.chunks_exact(2).map(|two| (Token(two[0]), Token(two[1]))).collect())
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_in_both_is_in_each(
-            a in proptest::collection::vec(-20i64..20, 0..9),
-            b in proptest::collection::vec(-20i64..20, 0..9),
-        ) {
-            let (a, b) = (ranges(&a), ranges(&b));
-            let both = both(&a, &b);
-            let is_in = |ranges: &[(Token, Token)], token: i64| {
-                ranges.iter().any(|(after, last)| after.0 < token && token <= last.0)
-            };
-            for token in -21..21 {
-                prop_assert_eq!(is_in(&both, token), is_in(&a, token) && is_in(&b, token));
-            }
-            prop_assert_eq!(merged(both.clone()).is_empty(), both.is_empty());
-        }
-    }
 }
