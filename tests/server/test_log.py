@@ -111,7 +111,7 @@ def is_up(node):
 
 
 def test_a_start_says_what_it_replayed():
-    with Node() as node:
+    with Node("--commitlog-sync", "batch") as node:
         assert "Log replay complete" not in node.log.read_text(), "there was nothing to replay"
         session = node.connect()
         session.execute("CREATE KEYSPACE ks WITH replication = "
