@@ -43,6 +43,7 @@ use options::Values;
 use query::Processor;
 use replication::Coordinator;
 use replication::hints::Hints;
+use replication::repair;
 use runtime::Erased;
 use std::time::Duration;
 
@@ -74,6 +75,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             handoff::provide();
             limits::provide();
             patience::provide();
+            repair::Reading::provide();
         };
         runtime::on_all_shards(provide).await;
         if is_member {
@@ -99,6 +101,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     handoff::check(&settings);
     limits::check(&settings);
     patience::register(&settings);
+    repair::Reading::registered(&settings);
     zstd::Zstd::registered(&settings);
     seeds::check(&settings);
     query::Options::check(&settings);

@@ -62,6 +62,8 @@ pub mod verb {
     pub const SYNC_WRITE: Verb = Verb::new(133, "SYNC_WRITE");
     pub const SYNC_END: Verb = Verb::new(134, "SYNC_END");
     pub const SYNC_LEAD: Verb = Verb::new(135, "SYNC_LEAD");
+    pub const SYNC_BEGIN: Verb = Verb::new(136, "SYNC_BEGIN");
+    pub const SYNC_KEEP: Verb = Verb::new(137, "SYNC_KEEP");
     pub const MOVE_BARRIER: Verb = Verb::new(140, "MOVE_BARRIER");
     pub const MOVE_STEP: Verb = Verb::new(141, "MOVE_STEP");
     pub const MOVE_PAGE: Verb = Verb::new(142, "MOVE_PAGE");

@@ -29,10 +29,18 @@ pub(super) const REPAIR: &[OptionRow] = &[
     text("allowed_repair_based_node_ops", "replace,removenode,rebuild", "For what of these")
         .live()
         .idle(),
-    number("repair_multishard_reader_buffer_hint_size", "1048576", "Bytes read ahead of it")
-        .live()
-        .idle(),
-    flag("repair_multishard_reader_enable_read_ahead", "false", "Read ahead").live().idle(),
+    number(
+        "repair_multishard_reader_buffer_hint_size",
+        "1048576",
+        "Bytes that a repair reads of all shards at once; 0: 8 KiB of one, without turns",
+    )
+    .live(),
+    flag(
+        "repair_multishard_reader_enable_read_ahead",
+        "false",
+        "Whether a repair reads of the next shard before it is needed",
+    )
+    .live(),
     decimal("repair_partition_count_estimation_ratio", "0.1", "Part of the partitions that differ")
         .live()
         .idle(),

@@ -3,14 +3,18 @@
 //! Any replica of a range may ask the others. It keeps nothing that outlives it: what others keep
 //! for it they forget by themselves, and a second repair finds what the first one has left.
 //!
-//! In reading order: `scan` (what a node has, as all judge it), `session` (what a replica keeps for
-//! who asks), `range` (who asks), `job` (the ranges of tables).
+//! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `scan`
+//! (what a node has, as all judge it), `session` (what a replica keeps for who asks), `range` (who
+//! asks), `job` (the ranges of tables).
 
 mod job;
 mod range;
+mod reading;
 mod scan;
 mod session;
+pub(crate) mod turns;
 
 pub use job::{Wanted, Watch};
 pub use range::{Figures, How, Range};
+pub use reading::Reading;
 pub(crate) use session::Sessions;

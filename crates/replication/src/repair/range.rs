@@ -5,8 +5,10 @@
 //!    round that fails is tried again from where it began, a few times.
 //!  - *said-who*: an error names the node that did not do its part.
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
+//!  - *in-order*: see [`super::turns`].
 
 use super::session::{BUFFER_BYTES_MAX, Session};
+use super::turns;
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::sync::buffer::Told;
 use crate::sync::decide::{Comparison, Step, step};
@@ -18,8 +20,10 @@ use cluster::TableEntry;
 use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
 use model::{TableSchema, Uuid};
 use mutation::{FrozenMutation, FrozenView};
-use runtime::task::{join, join_all};
-use runtime::time::sleep;
+use runtime::task::{Either, join, join_all, race};
+use runtime::time::{Instant, sleep};
+use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
@@ -52,6 +56,10 @@ struct Asking<'c> {
     read: Read,
     own: Session,
     figures: Figures,
+    /// On so many of the replicas it has a turn.
+    turns: usize,
+    /// When it said last that it wants to keep them.
+    said: Instant,
 }
 
 impl Coordinator {
@@ -84,9 +92,8 @@ impl<'c> Asking<'c> {
         (range, how): (&'c Range, How),
     ) -> Asking<'c> {
         let now = runtime::time::wall_micros().div_euclid(1_000_000);
-        let id = (u128::from(runtime::random_u64()) << 64) | u128::from(runtime::random_u64());
         let read = Read {
-            session: id,
+            session: new_session(),
             round: 0,
             table: range.table,
             range: range.tokens,
@@ -105,7 +112,8 @@ impl<'c> Asking<'c> {
         debug_assert!(table.schema.id == range.table, "all-or-nothing: of another table");
         let schema = table.schema.clone();
         let own = Session::new(&read, schema.clone());
-        Asking { coordinator, schema, range, read, own, figures: Figures::default() }
+        let figures = Figures::default();
+        Asking { coordinator, schema, range, read, own, figures, turns: 0, said: Instant::now() }
     }
 
     async fn all(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), String> {
@@ -118,9 +126,14 @@ impl<'c> Asking<'c> {
                 return Err("it was ended".to_owned());
             }
             self.check_alive()?;
-            match self.round().await {
+            let is_its_turn = self.range.others.len() < self.turns;
+            let done = match is_its_turn {
+                true => keeping(self.range, self.read.session, self.round()).await,
+                false => self.next_turn().await,
+            };
+            match done {
                 Ok(true) => return Ok(()),
-                Ok(false) => tries = 0,
+                Ok(false) => tries = if is_its_turn { 0 } else { tries },
                 Err(Failed::ForGood(why)) => return Err(why),
                 Err(Failed::Now(why)) => {
                     tries += 1;
@@ -128,10 +141,44 @@ impl<'c> Asking<'c> {
                         return Err(why);
                     }
                     stdx::probe!("a round of a repair is tried again");
+                    // Others may go on meanwhile, and what failed may know of none of it any more.
+                    self.end().await;
                     sleep(PAUSE * 2u32.pow(tries)).await;
                 }
             }
         }
+    }
+
+    /// Waits a while for a turn on the next replica (*in-order*); no round was done.
+    async fn next_turn(&mut self) -> Result<bool, Failed> {
+        let Some(messaging) = Messaging::current() else {
+            return Err(Failed::ForGood("the node stops".to_owned()));
+        };
+        let own = (Uuid::from_u128(messaging.host().0), None);
+        let others = self.range.others.iter().enumerate();
+        let others = others.map(|(index, (host, _))| (*host, Some(index)));
+        let mut all: Vec<(Uuid, Option<usize>)> = others.chain([own]).collect();
+        all.sort_unstable();
+        let count = all.len();
+        debug_assert!(self.turns < count, "in-order: {} turns of {count}", self.turns);
+        if 0 < self.turns && turns::WORD <= Instant::now() - self.said {
+            self.said = Instant::now();
+            tell_all(self.range, self.read.session, verb::SYNC_KEEP).await;
+        }
+        let has = match all.get(self.turns) {
+            Some((_, Some(index))) => self.turn_of(*index).await?,
+            _ => turns::wait(self.read.session).await,
+        };
+        self.turns += usize::from(has);
+        Ok(false)
+    }
+
+    async fn turn_of(&mut self, index: usize) -> Result<bool, Failed> {
+        let bytes = sync::encode_session(self.read.session);
+        self.figures.bytes_sent += bytes.len() as u64;
+        let answer = call(self.range, index, verb::SYNC_BEGIN, Payload::from(bytes)).await;
+        let bytes = self.answered(index, answer)?;
+        sync::decode_turn(&bytes).map_err(|damaged| self.damaged(index, damaged))
     }
 
     /// Who is known to be down is not waited for.
@@ -145,6 +192,9 @@ impl<'c> Asking<'c> {
 
     /// One round; whether it was the last.
     async fn round(&mut self) -> Result<bool, Failed> {
+        if !turns::has(self.read.session).await {
+            return Err(Failed::Now("a range has no turn on this node any more".to_owned()));
+        }
         self.read.round += 1;
         self.figures.rounds += 1;
         let told = self.read_all().await?;
@@ -361,15 +411,42 @@ impl<'c> Asking<'c> {
         Failed::ForGood(text)
     }
 
-    /// The others may forget it.
-    async fn end(&self) {
-        let Some(messaging) = Messaging::current() else { return };
-        let told = (0..self.range.others.len()).map(|index| {
-            let payload = Payload::from(sync::encode_end(self.read.session));
-            messaging.send(target(self.range, index), verb::SYNC_END, payload, END_TIME)
-        });
-        drop(join_all(told).await);
+    /// All may forget it, and give its turns to others. What is asked from here on is a session of
+    /// its own.
+    async fn end(&mut self) {
+        tell_all(self.range, self.read.session, verb::SYNC_END).await;
+        (self.read.session, self.turns) = (new_session(), 0);
     }
+}
+
+fn new_session() -> u128 {
+    (u128::from(runtime::random_u64()) << 64) | u128::from(runtime::random_u64())
+}
+
+/// Does something, and says from time to time that the turns of a session are not given up.
+async fn keeping<T>(range: &Range, session: u128, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        match race(work.as_mut(), sleep(turns::WORD)).await {
+            Either::Left(done) => return done,
+            Either::Right(()) => tell_all(range, session, verb::SYNC_KEEP).await,
+        }
+    }
+}
+
+/// Tells all replicas, this node too, that a session goes on, or is at its end.
+async fn tell_all(range: &Range, session: u128, verb: Verb) {
+    match verb == verb::SYNC_END {
+        true => turns::end(session).await,
+        false => turns::keep(session).await,
+    }
+    let Some(messaging) = Messaging::current() else { return };
+    debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
+    let told = (0..range.others.len()).map(|index| {
+        let payload = Payload::from(sync::encode_session(session));
+        messaging.send(target(range, index), verb, payload, END_TIME)
+    });
+    drop(join_all(told).await);
 }
 
 /// What a node said, with its name.

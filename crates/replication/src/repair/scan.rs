@@ -7,21 +7,20 @@
 //!  - *read-once*: what lies behind the place where a scan begins is read once, in order.
 //!  - *bounded*: it holds a batch of fragments.
 
+use super::reading::{Reading, Way};
 use crate::coordinator::own_storage;
 use crate::sync::unit::Edge;
 use model::{TableId, Token};
 use mutation::compact::{CompactionFilter, Outside};
 use mutation::range::{ClusteringPosition, ClusteringRange};
 use mutation::{Fragment, RingBound};
-use reader::multishard::{MultishardOptions, MultishardSource};
-use reader::{Budget, ReadError, Slice, Source};
+use reader::multishard::MultishardSource;
+use reader::{ReadError, Slice, Source};
 use runtime::io::IoClass;
 use std::collections::VecDeque;
 use storage::SourceOptions;
 
 const OPTIONS: SourceOptions = SourceOptions { bypass_cache: true, class: IoClass::Streaming };
-/// What is read at once.
-const BATCH: Budget = Budget { fragments_max: 1024, bytes_max: 128 << 10 };
 
 /// What is scanned, and how it is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +35,7 @@ pub(crate) struct Wanted {
 /// See the module.
 pub(crate) struct Scan {
     wanted: Wanted,
+    way: Way,
     source: MultishardSource,
     /// The partitions behind the one in which it begins.
     then: Option<(RingBound, RingBound)>,
@@ -70,9 +70,11 @@ impl Scan {
             memtables: i64::MAX,
             sstables: i64::MAX,
         };
+        let way = Reading::of_shard().way();
         Ok(Scan {
             wanted,
-            source: source(wanted.table, bounds, slice)?,
+            way,
+            source: source(wanted.table, bounds, slice, way)?,
             then,
             filter: CompactionFilter::new(wanted.now, Box::new(move |_| all)),
             batch: Vec::new(),
@@ -88,13 +90,13 @@ impl Scan {
                 return Ok(Some(fragment));
             }
             debug_assert!(self.batch.is_empty(), "bounded: a batch was not taken");
-            match self.source.try_fill(BATCH, &mut self.batch) {
+            match self.source.try_fill(self.way.batch, &mut self.batch) {
                 Some(filled) => filled?,
-                None => self.source.fill(BATCH, &mut self.batch).await?,
+                None => self.source.fill(self.way.batch, &mut self.batch).await?,
             }
             if self.batch.is_empty() {
                 let Some(bounds) = self.then.take() else { return Ok(None) };
-                self.source = source(self.wanted.table, bounds, Slice::full())?;
+                self.source = source(self.wanted.table, bounds, Slice::full(), self.way)?;
                 continue;
             }
             for fragment in self.batch.drain(..) {
@@ -119,8 +121,9 @@ fn source(
     table: TableId,
     bounds: (RingBound, RingBound),
     slice: Slice,
+    way: Way,
 ) -> Result<MultishardSource, ReadError> {
     debug_assert!(bounds.0.token <= bounds.1.token, "read-once: {bounds:?}");
     let Ok(storage) = own_storage() else { return Err(ReadError::Stopped) };
-    storage.open_multishard(table, bounds, slice, OPTIONS, MultishardOptions::EXACT)
+    storage.open_multishard(table, bounds, slice, OPTIONS, way.options)
 }

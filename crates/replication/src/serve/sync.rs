@@ -1,9 +1,9 @@
 //! What this node does for another one that repairs a range of which both are replicas.
 
 use super::{complain, coordinator, damaged, reply, table, until, write};
-use crate::repair::Sessions;
-use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_end, encode_fetched};
-use crate::wire::sync::{encode_figures, encode_told};
+use crate::repair::{Sessions, turns};
+use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_session, encode_fetched};
+use crate::wire::sync::{encode_figures, encode_told, encode_turn};
 use crate::wire::{Refusal, RefusalKind, verb};
 use messaging::{Payload, Request, Verbs};
 use runtime::time::Instant;
@@ -23,12 +23,28 @@ pub(super) fn serve(verbs: &mut Verbs) {
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::SYNC_LEAD, |request| async move { reply(lead(&request).await) });
-    verbs.on_one_way(verb::SYNC_END, |request| async move {
-        match decode_end(&request.take_payload()) {
-            Ok(session) => Sessions::of_shard().end(session),
+    verbs.on_request(verb::SYNC_BEGIN, |request| async move { reply(begin(&request).await) });
+    verbs.on_one_way(verb::SYNC_KEEP, |request| async move {
+        match decode_session(&request.take_payload()) {
+            Ok(session) => turns::keep(session).await,
             Err(damaged) => complain(&request, damaged),
         }
     });
+    verbs.on_one_way(verb::SYNC_END, |request| async move {
+        match decode_session(&request.take_payload()) {
+            Ok(session) => {
+                Sessions::of_shard().end(session);
+                turns::end(session).await;
+            }
+            Err(damaged) => complain(&request, damaged),
+        }
+    });
+}
+
+/// A range waits for its turn on this node.
+async fn begin(request: &Request) -> Result<Payload, Refusal> {
+    let session = decode_session(&request.take_payload()).map_err(damaged)?;
+    Ok(Payload::from(encode_turn(turns::wait(session).await)))
 }
 
 async fn read(request: &Request) -> Result<Payload, Refusal> {
@@ -38,6 +54,10 @@ async fn read(request: &Request) -> Result<Payload, Refusal> {
     let table = table(&coordinator, read.table, patience).await?;
     if !coordinator.is_spread(&table) {
         return Err(damaged(Damaged::new("a table of this node alone is repaired", 0)));
+    }
+    if !turns::has(read.session).await {
+        let text = "a range has no turn here any more".to_owned();
+        return Err(Refusal::new(RefusalKind::Overloaded, text));
     }
     let told = Sessions::of_shard().read(&coordinator, &read, table.schema.clone()).await?;
     Ok(Payload::from(encode_told(&told)))

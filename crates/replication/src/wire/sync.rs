@@ -1,6 +1,8 @@
 //! What replicas of a range say to each other in a repair.
 //!
 //! ```text
+//! SYNC_BEGIN    session:16                                   -> 0 or 1
+//! SYNC_KEEP     session:16                                   one way
 //! SYNC_READ     session:16 round:be32 table:16 first:be64 last:be64 seed:be64 now:be64
 //!               gc_before:be64 bytes:be32 after:edge         -> reached:edge count:be32 hash:16
 //! SYNC_COMPARE  session:16 round:be32 upto:edge count:be32 hash:16
@@ -15,8 +17,9 @@
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
 //!         not 0
 //! ```
-//! An answer of 0 says that the session is not there, or in another round. 1 to SYNC_COMPARE says
-//! that the replica has the same. A hash in a list is the first half of what is summed up.
+//! An answer of 0 says that the session is not there, or in another round; to SYNC_BEGIN, that it
+//! has no turn yet. 1 to SYNC_COMPARE says that the replica has the same. A hash in a list is the
+//! first half of what is summed up.
 
 use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;
@@ -389,12 +392,24 @@ pub(crate) fn decode_figures(bytes: &[u8]) -> Result<Figures, Damaged> {
     end(&cursor).map(|()| figures)
 }
 
-pub(crate) fn encode_end(session: u128) -> Vec<u8> {
+pub(crate) fn encode_turn(has_turn: bool) -> Vec<u8> {
+    vec![has_turn.into()]
+}
+
+/// See [`encode_turn`].
+pub(crate) fn decode_turn(bytes: &[u8]) -> Result<bool, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let has_turn = flag(&mut cursor, "whether a range has a turn")?;
+    end(&cursor).map(|()| has_turn)
+}
+
+/// What SYNC_BEGIN, SYNC_KEEP and SYNC_END are about.
+pub(crate) fn encode_session(session: u128) -> Vec<u8> {
     session.to_be_bytes().to_vec()
 }
 
-/// See [`encode_end`].
-pub(crate) fn decode_end(bytes: &[u8]) -> Result<u128, Damaged> {
+/// See [`encode_session`].
+pub(crate) fn decode_session(bytes: &[u8]) -> Result<u128, Damaged> {
     let mut cursor = Cursor::new(bytes);
     let session = session(&mut cursor)?;
     end(&cursor).map(|()| session)
@@ -478,7 +493,10 @@ mod tests {
             }
             let fetch = Fetch { session, round, places: places.into_iter().collect() };
             prop_assert_eq!(Fetch::decode(&fetch.encode()), Ok(fetch));
-            prop_assert_eq!(decode_end(&encode_end(session)), Ok(session));
+            prop_assert_eq!(decode_session(&encode_session(session)), Ok(session));
+            for has_turn in [false, true] {
+                prop_assert_eq!(decode_turn(&encode_turn(has_turn)), Ok(has_turn));
+            }
         }
 
         #[test]
@@ -549,8 +567,11 @@ mod tests {
                 if let Ok(figures) = decode_figures(&bytes) {
                     prop_assert_eq!(encode_figures(figures), &bytes[..]);
                 }
-                if let Ok(session) = decode_end(&bytes) {
-                    prop_assert_eq!(encode_end(session), &bytes[..]);
+                if let Ok(has_turn) = decode_turn(&bytes) {
+                    prop_assert_eq!(encode_turn(has_turn), &bytes[..]);
+                }
+                if let Ok(session) = decode_session(&bytes) {
+                    prop_assert_eq!(encode_session(session), &bytes[..]);
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! replays one.
 
 use super::world::*;
+use cluster::settings::Offer;
 use model::{TableSchema, Token};
 use mutation::compact::{CompactionFilter, Outside};
 use mutation::range::{ClusteringPosition, ClusteringRange};
@@ -13,8 +14,9 @@ use mutation::{
 };
 use mutation::{RowBuilder, Tombstone, frozen};
 use reader::multishard::MultishardOptions;
+use reader::semaphore::Limits;
 use reader::{Budget, Slice, Source};
-use replication::repair::{Figures, How, Wanted, Watch};
+use replication::repair::{Figures, How, Reading, Wanted, Watch};
 use replication::{Consistency, Coordinator};
 use runtime::task::Scope;
 use runtime::time::{sleep, wall_micros};
@@ -650,6 +652,67 @@ fn a_repair_ends_at_a_word() {
     nodes.run(0, async { sleep(SECOND).await });
     repair(&mut nodes, 0, wanted(&["t"])).1.expect("a repair");
     assert_eq!(found(&mut nodes, 2, 0..100), vec![Some(2); 100]);
+}
+
+/// All shards of all nodes give few permits to reads of repairs, and have this hint.
+fn be_short_of_permits(nodes: &mut Nodes, hint_bytes: i64) {
+    for node in 0..nodes.count() {
+        nodes.run(node, async move {
+            let be_short = move || async move {
+                let storage = runtime::local::get::<Storage>();
+                let streaming = storage.semaphores()[2];
+                streaming.set_limits(Limits { count: 2, ..streaming.limits() });
+                let name = "repair_multishard_reader_buffer_hint_size";
+                let (kind, source, shown) = ("integer", "cli", hint_bytes.to_string());
+                let offer = Offer { name, kind, source, shown, changes: true };
+                cluster::Settings::of_shard().offer(offer);
+                Reading::provide();
+            };
+            runtime::on_all_shards(be_short).await;
+        });
+    }
+}
+
+fn evictions(nodes: &mut Nodes) -> u64 {
+    let of_node = |node| {
+        nodes.run(node, async {
+            let count = || async {
+                let storage = runtime::local::get::<Storage>();
+                storage.semaphores()[2].counters().permit_based_evictions
+            };
+            runtime::on_all_shards(count).await.into_iter().sum::<u64>()
+        })
+    };
+    (0..3).map(of_node).sum()
+}
+
+/// Many ranges of all nodes at once, on shards that have permits for few: with turns no read is
+/// given up for another one, and nobody waits in a circle. Without a hint there are none.
+#[test]
+fn ranges_take_turns_where_permits_are_few() {
+    for (hint_bytes, gives_up) in [(4096, false), (0, true)] {
+        let mut nodes = Nodes::new(13, &[3, 2, 4]);
+        for pk in 0..40 {
+            nodes.run(0, async move {
+                let mutation = rows_of(pk, |builder, table| {
+                    (0..600).for_each(|ck| row(ck, ck, 1)(builder, table));
+                });
+                write_rows(pk, mutation, ONE).await.expect("a write");
+            });
+        }
+        nodes.world.run_for(SECOND);
+        be_short_of_permits(&mut nodes, hint_bytes);
+        let small = || Wanted { how: buffer(20_000), ..wanted(&["r"])() };
+        let running: Vec<Running> = (0..3).map(|node| begin(&mut nodes, node, small)).collect();
+        nodes.world.run_for(100 * SECOND);
+        for running in running {
+            let (figures, ended) = running.ended.borrow_mut().take().expect("an end");
+            ended.expect("a repair");
+            assert_eq!((figures.fetched, figures.sent), (0, 0), "{figures:?}");
+        }
+        let evictions = evictions(&mut nodes);
+        assert_eq!(0 < evictions, gives_up, "{evictions} with a hint of {hint_bytes}");
+    }
 }
 
 /// Nodes repair at the same time, more ranges than others keep sessions for.
