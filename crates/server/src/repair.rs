@@ -65,10 +65,11 @@ impl RepairJob for Job {
     fn summary(&self) -> String {
         let done = self.watch.figures.get();
         format!(
-            "{} of {} ranges, {} rounds; {} rows compared, {} hashes, {} rows fetched, {} written \
-             here, {} sent; {} bytes sent, {} received",
+            "{} of {} ranges, {} of them known to agree, {} rounds; {} rows compared, {} hashes, \
+             {} rows fetched, {} written here, {} sent; {} bytes sent, {} received",
             self.watch.done.get(),
             self.watch.ranges.get(),
+            done.known,
             done.rounds,
             done.compared,
             done.hashes,

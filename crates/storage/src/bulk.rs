@@ -37,6 +37,7 @@ impl Storage {
         let shard = self.shard();
         let Target { table, tablet, key, view, .. } = shard.target(mutation)?;
         let memtable = tablet.active.borrow().clone();
+        tablet.changes.note(key.token);
         memtable.apply(&table.schema(), key, &view);
         Ok(())
     }

@@ -10,6 +10,7 @@
 //!  - *bounded*: so many ranges of a job are repaired at once on a shard, by its memory.
 //!  - *ends*: a job that is told to end begins no more rounds.
 
+use super::known::Known;
 use super::range::{Figures, How, Range, said};
 use super::session::{BUFFER_BYTES_MAX, MEMORY_PART, Sessions};
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
@@ -239,6 +240,12 @@ impl Coordinator {
     /// How many ranges this shard keeps something of, for others that repair them.
     pub fn repair_sessions() -> usize {
         Sessions::of_shard().count()
+    }
+
+    /// A mistake that a test plants, on this shard.
+    #[doc(hidden)]
+    pub fn plant_late_counts() {
+        Known::of_shard().plant_late();
     }
 
     async fn forget(&self, watch: &Watch) {

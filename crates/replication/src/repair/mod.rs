@@ -1,13 +1,14 @@
 //! Row-level repair of ranges among their replicas: the edge of [`crate::sync`], which decides.
 //!
-//! Any replica of a range may ask the others. It keeps nothing that outlives it: what others keep
-//! for it they forget by themselves, and a second repair finds what the first one has left.
+//! Any replica of a range may ask the others. It keeps nothing that others depend on: what they
+//! keep for it they forget by themselves, and a second repair finds what the first one has left.
 //!
-//! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `scan`
-//! (what a node has, as all judge it), `session` (what a replica keeps for who asks), `range` (who
-//! asks), `job` (the ranges of tables).
+//! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `known`
+//! (what need not be read), `scan` (what a node has, as all judge it), `session` (what a replica
+//! keeps for who asks), `range` (who asks), `job` (the ranges of tables).
 
 mod job;
+pub(crate) mod known;
 mod range;
 mod reading;
 mod scan;

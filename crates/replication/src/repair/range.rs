@@ -5,15 +5,16 @@
 //!    round that fails is tried again from where it began, a few times.
 //!  - *said-who*: an error names the node that did not do its part.
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
-//!  - *in-order*: see [`super::turns`].
+//!  - *in-order*: see [`super::turns`]. *from-before*: see [`super::known`].
 
+use super::known::Known;
 use super::session::{BUFFER_BYTES_MAX, Session};
 use super::turns;
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::sync::buffer::Told;
 use crate::sync::decide::{Comparison, Step, step};
 use crate::sync::unit::{Edge, Hashing, Sum, Unit, compare_edges, units_of};
-use crate::wire::sync::{self, Compare, Compared, Fetch, Read};
+use crate::wire::sync::{self, Compare, Compared, Fetch, Part, Read};
 pub use crate::wire::sync::{Figures, How, Range};
 use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
@@ -60,6 +61,8 @@ struct Asking<'c> {
     turns: usize,
     /// When it said last that it wants to keep them.
     said: Instant,
+    /// Whether all of the range was read in this session.
+    is_whole: bool,
 }
 
 impl Coordinator {
@@ -75,8 +78,13 @@ impl Coordinator {
         let Some(table) = known else { return (Figures::default(), Ok(())) };
         debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
         let mut asking = Asking::new(self, &table, (range, how));
+        if asking.is_known().await {
+            asking.figures.known = 1;
+            return (asking.figures, Ok(()));
+        }
         let mut ended = asking.all(goes_on).await;
-        asking.end().await;
+        let all_agree = ended.is_ok() && asking.is_whole && !how.forgets;
+        asking.end(all_agree).await;
         if ended.is_err() && self.cluster.schema().table_by_id(range.table).is_none() {
             stdx::probe!("a table is dropped while it is repaired");
             ended = Ok(());
@@ -113,7 +121,30 @@ impl<'c> Asking<'c> {
         let schema = table.schema.clone();
         let own = Session::new(&read, schema.clone());
         let figures = Figures::default();
-        Asking { coordinator, schema, range, read, own, figures, turns: 0, said: Instant::now() }
+        let said = Instant::now();
+        Asking { coordinator, schema, range, read, own, figures, turns: 0, said, is_whole: true }
+    }
+
+    /// Whether each replica says that nothing has changed since the same repair. Who does not
+    /// answer is asked again by what follows.
+    async fn is_known(&mut self) -> bool {
+        let known = Known::of_shard().agreed(part(self.range)).await;
+        if known == 0 || self.check_alive().is_err() {
+            return false;
+        }
+        let bytes = sync::encode_part(part(self.range));
+        self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
+        let asked = (0..self.range.others.len()).map(|index| {
+            let payload = Payload::from(bytes.clone());
+            call(self.range, index, verb::SYNC_KNOWS, payload)
+        });
+        let answers = join_all(asked).await;
+        debug_assert!(answers.len() == self.range.others.len(), "all-or-nothing");
+        answers.into_iter().all(|answer| {
+            let Ok(bytes) = answer else { return false };
+            self.figures.bytes_received += bytes.len() as u64;
+            sync::decode_session(&bytes) == Ok(known)
+        })
     }
 
     async fn all(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), String> {
@@ -142,7 +173,7 @@ impl<'c> Asking<'c> {
                     }
                     stdx::probe!("a round of a repair is tried again");
                     // Others may go on meanwhile, and what failed may know of none of it any more.
-                    self.end().await;
+                    self.end(false).await;
                     sleep(PAUSE * 2u32.pow(tries)).await;
                 }
             }
@@ -163,18 +194,24 @@ impl<'c> Asking<'c> {
         debug_assert!(self.turns < count, "in-order: {} turns of {count}", self.turns);
         if 0 < self.turns && turns::WORD <= Instant::now() - self.said {
             self.said = Instant::now();
-            tell_all(self.range, self.read.session, verb::SYNC_KEEP).await;
+            keep(self.range, self.read.session).await;
         }
         let has = match all.get(self.turns) {
             Some((_, Some(index))) => self.turn_of(*index).await?,
-            _ => turns::wait(self.read.session).await,
+            _ => {
+                let has = turns::wait(self.read.session).await;
+                if has {
+                    Known::of_shard().begin(self.read.session, part(self.range)).await;
+                }
+                has
+            }
         };
         self.turns += usize::from(has);
         Ok(false)
     }
 
     async fn turn_of(&mut self, index: usize) -> Result<bool, Failed> {
-        let bytes = sync::encode_session(self.read.session);
+        let bytes = sync::encode_begin(self.read.session, part(self.range));
         self.figures.bytes_sent += bytes.len() as u64;
         let answer = call(self.range, index, verb::SYNC_BEGIN, Payload::from(bytes)).await;
         let bytes = self.answered(index, answer)?;
@@ -413,9 +450,14 @@ impl<'c> Asking<'c> {
 
     /// All may forget it, and give its turns to others. What is asked from here on is a session of
     /// its own.
-    async fn end(&mut self) {
-        tell_all(self.range, self.read.session, verb::SYNC_END).await;
+    async fn end(&mut self, all_agree: bool) {
+        let session = self.read.session;
+        turns::end(session).await;
+        Known::of_shard().end(session, all_agree).await;
+        let told = sync::encode_end(session, all_agree);
+        tell_all(self.range, verb::SYNC_END, &told).await;
         (self.read.session, self.turns) = (new_session(), 0);
+        self.is_whole = self.read.after.is_none();
     }
 }
 
@@ -429,21 +471,29 @@ async fn keeping<T>(range: &Range, session: u128, work: impl Future<Output = T>)
     loop {
         match race(work.as_mut(), sleep(turns::WORD)).await {
             Either::Left(done) => return done,
-            Either::Right(()) => tell_all(range, session, verb::SYNC_KEEP).await,
+            Either::Right(()) => keep(range, session).await,
         }
     }
 }
 
-/// Tells all replicas, this node too, that a session goes on, or is at its end.
-async fn tell_all(range: &Range, session: u128, verb: Verb) {
-    match verb == verb::SYNC_END {
-        true => turns::end(session).await,
-        false => turns::keep(session).await,
-    }
+/// Tells all replicas, this node too, that a session goes on.
+async fn keep(range: &Range, session: u128) {
+    turns::keep(session).await;
+    tell_all(range, verb::SYNC_KEEP, &sync::encode_session(session)).await;
+}
+
+fn part(range: &Range) -> Part {
+    let Range { table, tokens: (first, last), .. } = *range;
+    debug_assert!(first <= last, "all-or-nothing: from {first:?} to {last:?}");
+    (table, first, last)
+}
+
+/// Tells the other replicas something, one way.
+async fn tell_all(range: &Range, verb: Verb, bytes: &[u8]) {
     let Some(messaging) = Messaging::current() else { return };
     debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
     let told = (0..range.others.len()).map(|index| {
-        let payload = Payload::from(sync::encode_session(session));
+        let payload = Payload::from(bytes.to_vec());
         messaging.send(target(range, index), verb, payload, END_TIME)
     });
     drop(join_all(told).await);

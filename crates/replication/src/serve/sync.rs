@@ -1,9 +1,11 @@
 //! What this node does for another one that repairs a range of which both are replicas.
 
 use super::{complain, coordinator, damaged, reply, table, until, write};
+use crate::repair::known::Known;
 use crate::repair::{Sessions, turns};
-use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_session, encode_fetched};
-use crate::wire::sync::{encode_figures, encode_told, encode_turn};
+use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_begin, decode_end, decode_part};
+use crate::wire::sync::{decode_session, encode_fetched, encode_figures, encode_session};
+use crate::wire::sync::{encode_told, encode_turn};
 use crate::wire::{Refusal, RefusalKind, verb};
 use messaging::{Payload, Request, Verbs};
 use runtime::time::Instant;
@@ -23,6 +25,7 @@ pub(super) fn serve(verbs: &mut Verbs) {
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::SYNC_LEAD, |request| async move { reply(lead(&request).await) });
+    verbs.on_request(verb::SYNC_KNOWS, |request| async move { reply(knows(&request).await) });
     verbs.on_request(verb::SYNC_BEGIN, |request| async move { reply(begin(&request).await) });
     verbs.on_one_way(verb::SYNC_KEEP, |request| async move {
         match decode_session(&request.take_payload()) {
@@ -31,10 +34,11 @@ pub(super) fn serve(verbs: &mut Verbs) {
         }
     });
     verbs.on_one_way(verb::SYNC_END, |request| async move {
-        match decode_session(&request.take_payload()) {
-            Ok(session) => {
+        match decode_end(&request.take_payload()) {
+            Ok((session, all_agree)) => {
                 Sessions::of_shard().end(session);
                 turns::end(session).await;
+                Known::of_shard().end(session, all_agree).await;
             }
             Err(damaged) => complain(&request, damaged),
         }
@@ -43,8 +47,18 @@ pub(super) fn serve(verbs: &mut Verbs) {
 
 /// A range waits for its turn on this node.
 async fn begin(request: &Request) -> Result<Payload, Refusal> {
-    let session = decode_session(&request.take_payload()).map_err(damaged)?;
-    Ok(Payload::from(encode_turn(turns::wait(session).await)))
+    let (session, part) = decode_begin(&request.take_payload()).map_err(damaged)?;
+    let has_turn = turns::wait(session).await;
+    if has_turn {
+        Known::of_shard().begin(session, part).await;
+    }
+    Ok(Payload::from(encode_turn(has_turn)))
+}
+
+/// After which repair nothing has changed here of a part of a table.
+async fn knows(request: &Request) -> Result<Payload, Refusal> {
+    let part = decode_part(&request.take_payload()).map_err(damaged)?;
+    Ok(Payload::from(encode_session(Known::of_shard().agreed(part).await)))
 }
 
 async fn read(request: &Request) -> Result<Payload, Refusal> {

@@ -1,7 +1,8 @@
 //! What replicas of a range say to each other in a repair.
 //!
 //! ```text
-//! SYNC_BEGIN    session:16                                   -> 0 or 1
+//! SYNC_KNOWS    table:16 first:be64 last:be64                -> session:16
+//! SYNC_BEGIN    session:16 table:16 first:be64 last:be64     -> 0 or 1
 //! SYNC_KEEP     session:16                                   one way
 //! SYNC_READ     session:16 round:be32 table:16 first:be64 last:be64 seed:be64 now:be64
 //!               gc_before:be64 bytes:be32 after:edge         -> reached:edge count:be32 hash:16
@@ -9,9 +10,9 @@
 //!                                                            -> 0, 1 or 2 (hash:be64)*
 //! SYNC_FETCH    session:16 round:be32 bits                   -> 0 or 1 (length:be32 mutation)+
 //! SYNC_WRITE    as MUTATION                                  -> nothing
-//! SYNC_END      session:16                                   one way
+//! SYNC_END      session:16 agree:u8                          one way
 //! SYNC_LEAD     table:16 first:be64 last:be64 forgets:u8 bytes:be32 (host:16 shard:be16)+
-//!                                                            -> figures: nine be64
+//!                                                            -> figures: ten be64
 //!
 //! edge := a resume of no rows; none: the begin of the range (after), or its end
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
@@ -19,7 +20,8 @@
 //! ```
 //! An answer of 0 says that the session is not there, or in another round; to SYNC_BEGIN, that it
 //! has no turn yet. 1 to SYNC_COMPARE says that the replica has the same. A hash in a list is the
-//! first half of what is summed up.
+//! first half of what is summed up. The session of SYNC_KNOWS is that after which nothing has
+//! changed in that part, or 0; SYNC_END says whether all replicas have the same in all of it.
 
 use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;
@@ -355,10 +357,12 @@ pub struct Figures {
     pub bytes_received: u64,
     /// Bytes of mutations in them.
     pub bytes_of_rows: u64,
+    /// Ranges of which it was known that all replicas agree: nothing of them was read.
+    pub known: u64,
 }
 
 impl Figures {
-    fn all(&mut self) -> [&mut u64; 9] {
+    fn all(&mut self) -> [&mut u64; 10] {
         [
             &mut self.rounds,
             &mut self.compared,
@@ -369,6 +373,7 @@ impl Figures {
             &mut self.bytes_sent,
             &mut self.bytes_received,
             &mut self.bytes_of_rows,
+            &mut self.known,
         ]
     }
 
@@ -403,7 +408,69 @@ pub(crate) fn decode_turn(bytes: &[u8]) -> Result<bool, Damaged> {
     end(&cursor).map(|()| has_turn)
 }
 
-/// What SYNC_BEGIN, SYNC_KEEP and SYNC_END are about.
+/// A part of a table, from the first token to the last.
+pub(crate) type Part = (TableId, Token, Token);
+
+fn put_part(out: &mut Vec<u8>, (table, first, last): Part) {
+    debug_assert!(first <= last, "one-form: from {first:?} to {last:?}");
+    out.put(table.as_bytes());
+    out.put_i64(first.0);
+    out.put_i64(last.0);
+}
+
+fn part(cursor: &mut Cursor<'_>) -> Result<Part, Damaged> {
+    let table = TableId::from_bytes(cursor.array("a table id")?);
+    let (first, last) = (Token(cursor.i64("first token")?), Token(cursor.i64("last token")?));
+    match first <= last {
+        true => Ok((table, first, last)),
+        false => Err(cursor.damaged("a range that is none")),
+    }
+}
+
+/// A replica is asked what it knows of a part of a table.
+pub(crate) fn encode_part(asked: Part) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32);
+    put_part(&mut out, asked);
+    out
+}
+
+/// See [`encode_part`].
+pub(crate) fn decode_part(bytes: &[u8]) -> Result<Part, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let asked = part(&mut cursor)?;
+    end(&cursor).map(|()| asked)
+}
+
+/// A range waits for its turn.
+pub(crate) fn encode_begin(session: u128, of: Part) -> Vec<u8> {
+    let mut out = Vec::with_capacity(48);
+    out.put(&session.to_be_bytes());
+    put_part(&mut out, of);
+    out
+}
+
+/// See [`encode_begin`].
+pub(crate) fn decode_begin(bytes: &[u8]) -> Result<(u128, Part), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let begun = (session(&mut cursor)?, part(&mut cursor)?);
+    end(&cursor).map(|()| begun)
+}
+
+/// A session has ended; whether all replicas agree.
+pub(crate) fn encode_end(session: u128, all_agree: bool) -> Vec<u8> {
+    let mut out = session.to_be_bytes().to_vec();
+    out.put_u8(all_agree.into());
+    out
+}
+
+/// See [`encode_end`].
+pub(crate) fn decode_end(bytes: &[u8]) -> Result<(u128, bool), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let ended = (session(&mut cursor)?, flag(&mut cursor, "whether replicas agree")?);
+    end(&cursor).map(|()| ended)
+}
+
+/// What SYNC_KEEP is about, and what SYNC_KNOWS is answered.
 pub(crate) fn encode_session(session: u128) -> Vec<u8> {
     session.to_be_bytes().to_vec()
 }
@@ -483,7 +550,7 @@ mod tests {
             hashes: Vec<u64>,
         ) {
             let sum = Sum { hash: if count == 0 { 0 } else { hash }, count };
-            prop_assert_eq!(Read::decode(&read.encode()), Ok(read));
+            prop_assert_eq!(Read::decode(&read.encode()), Ok(read.clone()));
             let told = Told { reached: edge.clone(), sum };
             prop_assert_eq!(decode_told(&encode_told(&told)), Ok(told));
             let compare = Compare { session, round, upto: edge, sum };
@@ -494,6 +561,10 @@ mod tests {
             let fetch = Fetch { session, round, places: places.into_iter().collect() };
             prop_assert_eq!(Fetch::decode(&fetch.encode()), Ok(fetch));
             prop_assert_eq!(decode_session(&encode_session(session)), Ok(session));
+            let of = (read.table, read.range.0, read.range.1);
+            prop_assert_eq!(decode_part(&encode_part(of)), Ok(of));
+            prop_assert_eq!(decode_begin(&encode_begin(session, of)), Ok((session, of)));
+            prop_assert_eq!(decode_end(&encode_end(session, true)), Ok((session, true)));
             for has_turn in [false, true] {
                 prop_assert_eq!(decode_turn(&encode_turn(has_turn)), Ok(has_turn));
             }
@@ -501,7 +572,7 @@ mod tests {
 
         #[test]
         fn what_another_leads_comes_back(
-            (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 9])>(),
+            (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 10])>(),
             others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
             (forgets, buffer_bytes) in any::<(bool, u32)>(),
         ) {
@@ -569,6 +640,15 @@ mod tests {
                 }
                 if let Ok(has_turn) = decode_turn(&bytes) {
                     prop_assert_eq!(encode_turn(has_turn), &bytes[..]);
+                }
+                if let Ok(of) = decode_part(&bytes) {
+                    prop_assert_eq!(encode_part(of), &bytes[..]);
+                }
+                if let Ok((session, of)) = decode_begin(&bytes) {
+                    prop_assert_eq!(encode_begin(session, of), &bytes[..]);
+                }
+                if let Ok((session, all_agree)) = decode_end(&bytes) {
+                    prop_assert_eq!(encode_end(session, all_agree), &bytes[..]);
                 }
                 if let Ok(session) = decode_session(&bytes) {
                     prop_assert_eq!(encode_session(session), &bytes[..]);

@@ -365,6 +365,7 @@ impl Shard {
         let ahead = memtable.prepare(&schema, &key, &view, table.watch.get()).await;
         // It may have been sealed meanwhile.
         let memtable = tablet.active.borrow().clone();
+        tablet.changes.note(key.token);
         memtable.apply_watched(&schema, key, &view, table.watch.get(), ahead);
         if memtable.mark_replayed() {
             let held = &self.replay_state(log).memtables;

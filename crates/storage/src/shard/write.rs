@@ -280,6 +280,7 @@ impl Target<'_> {
         let memtable = tablet.active.borrow().clone();
         let (schema, ahead) = (table.schema.borrow(), ahead.take());
         memtable.apply_watched(&schema, key.clone(), view, table.watch.get(), ahead);
+        tablet.changes.note(key.token);
         debug_assert!(memtable.contains(key), "nothing-lost: {key:?}");
         held.iter().for_each(|segment| memtable.hold(*segment));
     }

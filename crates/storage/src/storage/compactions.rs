@@ -56,6 +56,12 @@ impl Storage {
         self.shard().table(id).map_or(i64::MIN, |table| compact::deletions_before(&table, now))
     }
 
+    /// How often what this shard has of a table between two tokens, these included, has changed,
+    /// from some number on; of the same table it is the same later only if nothing has changed.
+    pub fn changes(&self, id: TableId, tokens: (Token, Token)) -> Option<u64> {
+        Some(self.shard().table(id)?.changes(tokens))
+    }
+
     /// What is being merged on this shard.
     pub fn running_compactions(&self) -> Vec<RunningCompaction> {
         self.shard().compactions.running()

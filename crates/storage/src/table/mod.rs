@@ -1,9 +1,10 @@
 //! One table on one shard: its tablets, each with memtables and SSTables.
 //!
 //! From the ground up: `token_ranges` (what is to go), `ring_share` (what of an SSTable a shard
-//! has), `truncation` (the record of one), `backlog` (what was found of it), this, `dir` (the
-//! table's directory), `cache_update` (a memtable into the row cache), `sstable_set` (SSTables join
-//! and leave), `gate` (who may touch the files), `flush_queue` (sealed memtables).
+//! has), `truncation` (the record of one), `backlog` (what was found of it), `changes` (how often
+//! it changed), this, `dir` (the table's directory), `cache_update` (a memtable into the row
+//! cache), `sstable_set` (SSTables join and leave), `gate` (who may touch the files), `flush_queue`
+//! (sealed memtables).
 //!
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
@@ -21,6 +22,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod cache_update;
+mod changes;
 pub(crate) mod dir;
 pub(crate) mod flush_queue;
 mod gate;
@@ -40,6 +42,7 @@ use crate::large_data::{Known, Watch};
 use crate::memtable::dirty::Dirty;
 use crate::memtable::{Memtable, Partition};
 use backlog::Backlog;
+use changes::Changes;
 use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, TabletMap, Token};
 use mutation::{FrozenMutation, FrozenView, drop_times, newer_than_drops};
 use reader::Source;
@@ -165,6 +168,8 @@ pub(crate) struct Tablet {
     pub(crate) reshard_last: Cell<bool>,
     /// What was found of its backlog of merges.
     pub(crate) backlog: Backlog,
+    /// How often what it holds has changed.
+    pub(crate) changes: Changes,
 }
 
 impl Table {
@@ -311,6 +316,18 @@ impl Table {
         tablet
     }
 
+    /// How often something between two tokens has changed on this shard, from some number on.
+    pub(crate) fn changes(&self, (first, last): (Token, Token)) -> u64 {
+        assert!(first <= last, "every-change: from {first:?} to {last:?}");
+        let meets = |tablet: &&Rc<Tablet>| {
+            let (after, until) = tablet.range;
+            first <= until && (after < last || after == Token::MIN)
+        };
+        let counts = self.tablets.iter().filter(meets);
+        let counts = counts.map(|tablet| tablet.changes.of((first, last)));
+        counts.fold(0, u64::wrapping_add)
+    }
+
     /// Whether a truncation covers a log entry of a partition with that token.
     pub(crate) fn is_truncated(&self, position: ReplayPosition, token: Token) -> bool {
         self.truncations.borrow().iter().any(|truncation| truncation.covers(position, token))
@@ -412,6 +429,7 @@ impl Tablet {
             compacting: Semaphore::new(1, usize::MAX),
             reshard_last: Cell::new(false),
             backlog: Backlog::default(),
+            changes: Changes::default(),
             index,
             range,
             share,

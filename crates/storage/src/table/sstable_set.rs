@@ -15,6 +15,7 @@ impl Tablet {
     /// An SSTable with content that the tablet did not have joins the set.
     pub(crate) fn adopt(&self, table: Rc<sstable::Table>) {
         self.add(table);
+        self.changes.note_all();
         self.forget_cached();
     }
 
@@ -55,6 +56,7 @@ impl Tablet {
         let mut all = self.sstables.borrow().to_vec();
         all.retain(|one| !is_gone(one));
         self.set_sstables(all);
+        self.changes.note_all();
         self.forget_cached();
     }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::{CompactionKind, Invalid, Outdated, Rewrite, ScrubMode, Upkeep, UpkeepDone};
+use model::Token;
 use runtime::time::sleep;
 use sstable::Version;
 use std::future::Future;
@@ -216,5 +217,44 @@ fn stop_a_merge(stop: fn(&Storage, &TableSchema, Uuid)) {
         assert_eq!(storage.end_of_compaction(stopped).await, Some(false));
         assert_eq!(storage.end_of_compaction(Uuid::from_u128(99)).await, None);
         storage.stop().await.unwrap();
+    });
+}
+
+/// What a tablet gets and loses counts as a change of it; what only lies elsewhere then does not.
+#[test]
+fn what_moves_within_a_tablet_is_no_change() {
+    let mut node = SimNode::new(11, 1);
+    node.run(async {
+        let (storage, schema) = open_plain(config(), &[10, 30]).await;
+        let of = |token: i64| {
+            let part = (Token(token), Token(token));
+            storage.changes(schema.id, part).expect("a table")
+        };
+        let token = |partition: u64| Token::of(&key(partition)).0;
+        let (one, other) = (token(1), token(2));
+        assert!(one >> 56 != other >> 56, "two parts of the ring");
+        let counts = || [of(one), of(other)];
+        let mut before = counts();
+        storage.apply(write(&schema, 1, 1, 2, &VALUE)).await.unwrap();
+        assert_eq!(counts().map(|count| before.contains(&count)), [false, true], "a write");
+        before = counts();
+        storage.flush(schema.id).await.unwrap();
+        storage.compact_all(schema.id, Rewrite::default()).await.unwrap();
+        let look = Upkeep::Validate(Invalid::Kept);
+        storage.keep_up(schema.id, look).await.unwrap();
+        assert_eq!(counts(), before, "a flush, a merge, a validation");
+        let mut changed = |what: &str| {
+            let now = counts();
+            assert!(now.iter().zip(&before).all(|(now, before)| now != before), "{what}");
+            before = now;
+        };
+        storage.keep_up(schema.id, Upkeep::Scrub(ScrubMode::Skip)).await.unwrap();
+        changed("a scrub, which leaves damage out");
+        let gone = vec![(Token(token(12) - 1), Token(token(12)))];
+        storage.clear(schema.id, gone).await.unwrap();
+        changed("a range that is cleared");
+        storage.truncate(schema.id, 1).await.unwrap();
+        changed("a truncation");
+        assert_eq!(storage.changes(Uuid::from_u128(99), (Token(0), Token(0))), None);
     });
 }

@@ -18,6 +18,7 @@ use reader::semaphore::Limits;
 use reader::{Budget, Slice, Source};
 use replication::repair::{Figures, How, Reading, Wanted, Watch};
 use replication::{Consistency, Coordinator};
+use runtime::io::IoClass;
 use runtime::task::Scope;
 use runtime::time::{sleep, wall_micros};
 use std::cell::RefCell;
@@ -652,6 +653,148 @@ fn a_repair_ends_at_a_word() {
     nodes.run(0, async { sleep(SECOND).await });
     repair(&mut nodes, 0, wanted(&["t"])).1.expect("a repair");
     assert_eq!(found(&mut nodes, 2, 0..100), vec![Some(2); 100]);
+}
+
+/// Bytes that repairs have read of files, on all nodes.
+fn bytes_read(nodes: &mut Nodes) -> u64 {
+    let of_node = |node| {
+        nodes.run(node, async {
+            let read = || async { runtime::io::stats(IoClass::Streaming).read_bytes };
+            runtime::on_all_shards(read).await.into_iter().sum::<u64>()
+        })
+    };
+    (0..3).map(of_node).sum()
+}
+
+fn flush_all(nodes: &mut Nodes, table: &'static str) {
+    for node in 0..nodes.count() {
+        nodes.run(node, async move {
+            let flush = move || async move {
+                let id = entry("ks", table).schema.id;
+                runtime::local::get::<Storage>().flush(id).await.expect("a flush");
+            };
+            runtime::on_all_shards(flush).await;
+        });
+    }
+}
+
+#[test]
+fn of_replicas_that_agree_nothing_is_read_a_second_time() {
+    let mut nodes = Nodes::new(14, &[2, 1, 3]);
+    put_all(&mut nodes, 0..100, 1);
+    flush_all(&mut nodes, "t");
+    let (first, ended) = repair(&mut nodes, 0, wanted(&["t"]));
+    ended.expect("a repair");
+    assert_eq!((first.known, first.sent, first.written), (0, 0, 0), "{first:?}");
+    let read = bytes_read(&mut nodes);
+    assert!(0 < read, "the first one reads files");
+    // Whoever asks, and though what was in memory is in files now.
+    for node in [0, 2, 1] {
+        let (again, ended) = repair(&mut nodes, node, wanted(&["t"]));
+        ended.expect("a repair");
+        assert_eq!((again.known, again.rounds), (64, 0), "{again:?}");
+        let bytes = again.bytes_sent + again.bytes_received;
+        assert!(bytes <= 64 * 1024, "{bytes} bytes for 64 tablets");
+        flush_all(&mut nodes, "t");
+    }
+    assert_eq!(bytes_read(&mut nodes), read);
+    // One row that one replica has: its tablet alone is read.
+    only(&nodes, &[1]);
+    nodes.run(1, async { put(7, 9, 9, ONE).await.expect("a write") });
+    settle(&mut nodes);
+    let (third, ended) = repair(&mut nodes, 0, wanted(&["t"]));
+    ended.expect("a repair");
+    assert!(third.known < 64 && 48 <= third.known && 0 < third.sent, "{third:?}");
+    assert_eq!(found(&mut nodes, 2, 7..8), [Some(9)]);
+    // A node that has started anew knows nothing; the others are asked in vain.
+    nodes.crash(2);
+    nodes.start(2);
+    settle(&mut nodes);
+    let (fourth, ended) = repair(&mut nodes, 0, wanted(&["t"]));
+    ended.expect("a repair");
+    assert_eq!((fourth.known, fourth.sent), (0, 0), "{fourth:?}");
+}
+
+/// A row comes to one replica after it was compared there, before the repair has ended. Counts that
+/// are taken at the end, as a mistake that is planted here takes them, hide it from the next.
+#[test]
+fn what_comes_during_a_repair_is_not_taken_for_compared() {
+    for planted in [false, true] {
+        let mut nodes = Nodes::new(15, &[1, 1, 1]);
+        nodes.run(0, async {
+            let mutation = rows_of(7, |builder, table| {
+                (100..400).for_each(|ck| row(ck, ck, 1)(builder, table));
+            });
+            write_rows(7, mutation, ONE).await.expect("a write");
+        });
+        nodes.world.run_for(SECOND);
+        for node in 0..3 {
+            if planted {
+                nodes.run(node, async { Coordinator::plant_late_counts() });
+            }
+        }
+        for node in 1..3 {
+            nodes.set_delay(node, 0, Duration::from_millis(5));
+        }
+        let token = rows::token(7);
+        let small =
+            move || Wanted { how: buffer(500), within: vec![(token, token)], ..wanted(&["r"])() };
+        let running = begin(&mut nodes, 0, small);
+        nodes.world.run_for(Duration::from_millis(300));
+        assert!(running.ended.borrow().is_none(), "it is over");
+        only(&nodes, &[1]);
+        nodes.run(1, async {
+            let mutation = rows_of(7, row(1, 1, 2));
+            write_rows(7, mutation, ONE).await.expect("a write");
+        });
+        only(&nodes, &[0, 1, 2]);
+        nodes.world.run_for(100 * SECOND);
+        running.ended.borrow_mut().take().expect("an end").1.expect("a repair");
+        let (second, ended) = repair(&mut nodes, 0, small);
+        ended.expect("a repair");
+        let at = now(&mut nodes);
+        let all: Vec<Contents> = (0..3).map(|node| contents(&mut nodes, node, "r", at)).collect();
+        let agree = all.iter().all(|one| *one == all[0]);
+        assert_eq!((agree, second.known), (!planted, u64::from(planted)), "{second:?}");
+    }
+}
+
+/// Writes to random replicas, flushes and crashes, also in the middle of repairs: where a repair
+/// says that there is nothing to do, all replicas have what a naive model has.
+#[test]
+fn what_is_known_to_agree_agrees() {
+    let mut known = 0;
+    for seed in runtime::sim::seeds(3) {
+        let mut writes = Writes::new(2000 + seed);
+        for turn in 0..6 {
+            (0..writes.prng.below(6)).for_each(|_| writes.write());
+            settle(&mut writes.nodes);
+            let master = writes.below(writes.nodes.count() as u64) as usize;
+            let small = || Wanted { how: buffer(300), ..wanted(&TABLES)() };
+            let running = begin(&mut writes.nodes, master, small);
+            writes.nodes.world.run_for(Duration::from_millis(writes.prng.below(30)));
+            (0..writes.prng.below(3)).for_each(|_| writes.write());
+            settle(&mut writes.nodes);
+            writes.nodes.world.run_for(30 * SECOND);
+            drop(running);
+            match writes.below(4) {
+                0 => {
+                    let node = writes.below(writes.nodes.count() as u64) as usize;
+                    writes.nodes.crash(node);
+                    writes.nodes.start(node);
+                    settle(&mut writes.nodes);
+                }
+                1 => TABLES.iter().for_each(|table| flush_all(&mut writes.nodes, table)),
+                _ => {}
+            }
+            for (figures, ended) in writes.repair() {
+                ended.unwrap_or_else(|why| panic!("seed {seed}, turn {turn}: {why}"));
+                known += figures.known;
+            }
+            writes.check();
+        }
+    }
+    assert!(100 < known, "only {known} ranges were known");
 }
 
 /// All shards of all nodes give few permits to reads of repairs, and have this hint.

@@ -535,6 +535,7 @@ impl Step<'_> {
         let _removal = table.removals.acquire(1).await;
         let kept_before = table.unremoved.borrow().len();
         tablet.replace(inputs, outputs);
+        tablet.changes.note_all();
         if !is_planted(shard, Planted::ClearsNoCache) {
             // In the same step.
             tablet.forget_cached();

@@ -190,6 +190,10 @@ pub(crate) async fn upkeep(
                 Ok(()) => {}
             }
         }
+        if let Upkeep::Scrub(_) = what {
+            // What was damaged may have been left out.
+            tablet.changes.note_all();
+        }
         // Who passed the tablet by meanwhile looks at it again.
         drop(alone);
         shard.compaction_wake.notify_one();
