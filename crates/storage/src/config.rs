@@ -91,6 +91,8 @@ pub(crate) enum Planted {
     RemovesInputsApart,
     /// Deletions are forgotten although what they cover is in an SSTable that was let go of.
     ForgetsSharers,
+    /// Deletions are forgotten although SSTables of other nodes arrive.
+    ForgetsArriving,
     /// An SSTable of several tablets is removed when the first of them has let go of it.
     RemovesShared,
     /// What is cleared stays in memtables.

@@ -55,6 +55,7 @@ pub use error::{StartError, StorageError, WriteError};
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use memtable::dirty::DirtyStats;
 pub use reader::STOPPED;
+pub use shard::carry::{Arrived, ArrivingFile, ArrivingSstable, Given, GivenFile, GivenSstable};
 pub use shard::compact::{Cleared, Invalid, Outdated, Upkeep, UpkeepDone};
 pub use shard::disk_space::{CRITICAL_LEVEL, DiskState};
 pub use shard::holders::Holder;

@@ -174,6 +174,12 @@ impl Memtable {
         let found = partitions.from(first).next();
         found.is_some_and(|number| partitions.at(number).0.token <= last)
     }
+
+    /// Whether it has a partition in one of these ranges.
+    pub(crate) fn meets_any(&self, mut ranges: impl Iterator<Item = (Token, Token)>) -> bool {
+        ranges.any(|range| self.meets(range))
+    }
+
     /// Whether a partition has rows so large that they are put together in steps: they are read
     /// through a source.
     pub(crate) fn has_huge_rows(&self, key: &DecoratedKey) -> bool {

@@ -3,10 +3,12 @@
 //! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what
 //! is large), `prefetch`, `write`; `view` (what a read sees), `cached_page` (a page from the row
 //! cache), `read`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
-//! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `truncate`, `compact`.
+//! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
+//! `truncate`, `compact`.
 
 mod backup;
 pub(crate) mod cached_page;
+pub(crate) mod carry;
 pub(crate) mod compact;
 pub(crate) mod disk_space;
 pub(crate) mod flush;

@@ -10,7 +10,7 @@ use super::Shard;
 use crate::compaction::Obsolete;
 use crate::config::Log;
 use crate::error::StorageError;
-use crate::table::dir::UPLOAD;
+use crate::table::dir::{self, UPLOAD};
 use crate::table::{Broken, Shares, Table, truncation};
 use model::{TableSchema, TabletMap};
 use reader::ReadError;
@@ -65,7 +65,10 @@ impl Shard {
         );
         match shard {
             // Operators put SSTables there; it is made again at each start.
-            0 => fs::create_dir_all(table.dir.join(UPLOAD)).await?,
+            0 => {
+                fs::create_dir_all(table.dir.join(UPLOAD)).await?;
+                dir::remove_given(&table.dir).await?;
+            }
             _ => fs::create_dir_all(&table.dir).await?,
         }
         let truncations = truncation::load(&table.dir).await?;

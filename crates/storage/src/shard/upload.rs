@@ -282,25 +282,42 @@ async fn check(
     if checks == Checks::Verify {
         opened.verify(IoClass::System).await.map_err(|error| error.to_string())?;
     }
-    let mut replaced = Vec::new();
-    if opened.statistics().stats.level != 0 {
-        let bytes = read(Component::Statistics).await?;
-        let bytes = sstable::statistics::with_level(&bytes, descriptor.version, 0);
-        let bytes = bytes.map_err(|error| error.to_string())?;
-        if toc.has(Component::Scylla) {
-            let other = read(Component::Scylla).await?;
-            let crc = crc32(&bytes);
-            let other = sstable::scylla::with_digest(&other, Component::Statistics, crc);
-            replaced.push((Component::Scylla, other));
-        }
-        replaced.push((Component::Statistics, bytes));
-    }
+    let replaced = without_level(upload, &opened).await.map_err(|error| error.to_string())?;
     let (partitions, bytes) = (opened.partition_count(), opened.disk_bytes());
     Ok(Candidate { found, suffixes, replaced, partitions, bytes })
 }
 
+/// Components of an SSTable of a directory as they are to be in level 0, where they are not.
+pub(crate) async fn without_level(
+    dir: &Path,
+    opened: &SsTable,
+) -> Result<Vec<(Component, Vec<u8>)>, StorageError> {
+    let mut replaced = Vec::new();
+    if opened.stats().level == 0 {
+        return Ok(replaced);
+    }
+    let descriptor = opened.descriptor();
+    let path = |component| descriptor.path(dir, component);
+    let bytes = fs::read_file(path(Component::Statistics)).await?;
+    let bytes = sstable::statistics::with_level(&bytes, descriptor.version, 0);
+    let wrong = |error: stdx::Damaged| StorageError::Damaged {
+        file: path(Component::Statistics),
+        what: error.to_string(),
+    };
+    let bytes = bytes.map_err(wrong)?;
+    if opened.components().has(Component::Scylla) {
+        let other = fs::read_file(path(Component::Scylla)).await?;
+        let crc = crc32(&bytes);
+        let other = sstable::scylla::with_digest(&other, Component::Statistics, crc);
+        replaced.push((Component::Scylla, other));
+    }
+    replaced.push((Component::Statistics, bytes));
+    debug_assert!(replaced.len() <= 2, "checked-before: {} components change", replaced.len());
+    Ok(replaced)
+}
+
 /// What opening does not ask: whether the types are the same, not only of the same shape.
-fn check_content(opened: &SsTable, schema: &TableSchema) -> Result<(), String> {
+pub(crate) fn check_content(opened: &SsTable, schema: &TableSchema) -> Result<(), String> {
     let statistics = opened.statistics();
     statistics.header.check_types(schema)?;
     let counters = schema.columns.iter().any(|column| column.ty == Type::Counter);

@@ -1,11 +1,13 @@
-//! The door to files of tables: what comes from elsewhere, what is put aside, snapshots, backups.
+//! The door to files of tables: what comes from elsewhere, what other nodes give and get, what is
+//! put aside, snapshots, backups.
 
 use super::Storage;
 use crate::error::StorageError;
+use crate::shard::carry::{Arrived, ArrivingSstable, Given};
 use crate::shard::import::Import;
 use crate::shard::snapshot::{Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
 use crate::shard::upload::{Checks, Loaded};
-use model::{Keyspace, TableId, TableSchema};
+use model::{Keyspace, TableId, TableSchema, Token};
 use runtime::Erased;
 use std::time::Duration;
 
@@ -90,5 +92,61 @@ impl Storage {
         Erased::new(
             move || async move { self.shard().complete_dropped(schema, keyspace, made).await },
         )
+    }
+
+    /// Gives another node what this one has of a table after the first token, up to and including
+    /// the second, as files (`shard::carry`): all that was written before, of all shards. `None`
+    /// where some of it lies in SSTables that have something else as well. On any shard. What is
+    /// given takes room on the disk until it is released.
+    pub fn give(
+        &self,
+        id: TableId,
+        range: (Token, Token),
+    ) -> Erased<'_, Result<Option<Given>, StorageError>> {
+        Erased::new(move || async move { self.shard().give(id, range).await })
+    }
+
+    /// Begins an SSTable that another node gives, with its version and its TOC; `source` says what
+    /// it was there. On the shard that is to write it.
+    pub fn receive<'a>(
+        &'a self,
+        id: TableId,
+        (version, source): (&'a str, String),
+        toc: &'a [u8],
+    ) -> Erased<'a, Result<ArrivingSstable, StorageError>> {
+        Erased::new(move || async move { self.shard().receive(id, (version, source), toc).await })
+    }
+
+    /// What has arrived of a range is in the table from now on, on the shards that have its
+    /// tablets, all of it; after an error nothing of it is, and its files are gone. On shard 0.
+    pub fn join_arrived(
+        &self,
+        id: TableId,
+        range: (Token, Token),
+        arrived: Vec<Arrived>,
+    ) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move { self.shard().join_arrived(id, range, arrived).await })
+    }
+
+    /// Removes the files of what has arrived and is not to join, on any shard.
+    pub fn drop_arrived(&self, id: TableId, arrived: Vec<Arrived>) -> Erased<'_, ()> {
+        Erased::new(move || async move { self.shard().drop_arrived(id, &arrived).await })
+    }
+
+    /// From now on something may arrive on this shard that is older than what it has: merges forget
+    /// no deletion of the table, as often as this was said and not taken back. An unknown table is
+    /// ignored.
+    pub fn begin_arrivals(&self, id: TableId) {
+        if let Some(table) = self.shard().table(id) {
+            table.arriving.set(table.arriving.get() + 1);
+        }
+    }
+
+    /// Takes back what [`Storage::begin_arrivals`] said.
+    pub fn end_arrivals(&self, id: TableId) {
+        if let Some(table) = self.shard().table(id) {
+            table.arriving.set(table.arriving.get().saturating_sub(1));
+            self.shard().compaction_wake.notify_one();
+        }
     }
 }

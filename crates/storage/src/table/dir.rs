@@ -12,6 +12,9 @@ pub(crate) const BACKUPS: &str = "backups";
 /// The directory, in that of a table, with one directory for each snapshot.
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
+/// The directory, in that of a table, with one directory for each range that another node takes.
+pub(crate) const GIVEN: &str = "given";
+
 /// `data/keyspace/table-<id without dashes>`.
 pub(crate) fn directory(data_dir: &Path, schema: &TableSchema) -> PathBuf {
     data_dir.join(&schema.keyspace).join(format!("{}-{}", schema.name, schema.id.simple()))
@@ -30,4 +33,12 @@ pub(crate) async fn prepare_dir(data_dir: &Path, table: &Table) -> Result<(), Io
     fs::sync_dir(data_dir).await?;
     table.dir_synced.set(true);
     Ok(())
+}
+
+/// Removes what was given before the start ([`GIVEN`]).
+pub(crate) async fn remove_given(table_dir: &Path) -> Result<(), IoError> {
+    match fs::remove_dir_all(table_dir.join(GIVEN)).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }

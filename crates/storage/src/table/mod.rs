@@ -104,6 +104,8 @@ pub(crate) struct Table {
     pub(crate) auto_compaction: Cell<bool>,
     /// Whether merges may forget deletions.
     pub(crate) tombstone_gc: Cell<bool>,
+    /// How many wait for SSTables of other nodes: merges forget no deletion meanwhile.
+    pub(crate) arriving: Cell<usize>,
     /// From which size on its memtables note rows.
     pub(crate) watch: Cell<Watch>,
     /// When the log was told of writes to what is large last, by what it was.
@@ -225,6 +227,7 @@ impl Table {
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
             tombstone_gc: Cell::new(true),
+            arriving: Cell::new(0),
             watch: Cell::new(Watch::NONE),
             told: Cell::default(),
             repaired_at: Cell::new(None),

@@ -6,6 +6,7 @@ mod backups;
 mod bulk;
 mod cache_and_memtable;
 mod cached;
+mod carry;
 mod clear;
 mod clear_work;
 mod compaction;

@@ -229,10 +229,6 @@ fn meets(one: &SsTable, ranges: &TokenRanges) -> bool {
     ranges.among(tokens_of(one)).next().is_some()
 }
 
-fn in_memory(memtable: &Memtable, ranges: &TokenRanges) -> bool {
-    ranges.iter().any(|range| memtable.meets(range))
-}
-
 /// Whether there is anything of the ranges (*nothing-is-cheap*). What only the log has is in no
 /// SSTable because an earlier truncation or clear covers it: merges keep what the log would bring
 /// back (*not-replayed*).
@@ -241,7 +237,7 @@ async fn has_some(table: &Table, ranges: &TokenRanges) -> Result<bool, ReadError
     for tablet in &table.tablets {
         let own = ranges.within(tablet.range);
         // Before the SSTables are looked at: what is flushed meanwhile goes from here to there.
-        if tablet.memtables().any(|one| in_memory(&one, &own)) {
+        if tablet.memtables().any(|one| one.meets_any(own.iter())) {
             return Ok(true);
         }
         let all = tablet.sstables.borrow().clone();
@@ -284,25 +280,10 @@ fn cut_off(
     ranges: &TokenRanges,
 ) -> (ReplayPosition, Vec<Rc<Memtable>>) {
     let before = shard.log_of(table.log).position();
-    let mut waiting = Vec::new();
-    if is_planted(shard, Planted::ClearsNoMemtable) {
-        return (before, waiting);
+    match is_planted(shard, Planted::ClearsNoMemtable) {
+        true => (before, Vec::new()),
+        false => (before, shard.seal_within(table, ranges)),
     }
-    for tablet in &table.tablets {
-        let own = ranges.within(tablet.range);
-        let active = tablet.active.borrow().clone();
-        if in_memory(&active, &own) {
-            shard.seal(table, tablet);
-        }
-        let sealed = tablet.sealed.borrow();
-        waiting.extend(sealed.iter().filter(|one| in_memory(one, &own)).cloned());
-        debug_assert!(
-            !in_memory(&tablet.active.borrow(), &own),
-            "cleared-is-gone: tablet {} has some that is not sealed",
-            tablet.index
-        );
-    }
-    (before, waiting)
 }
 
 /// What is to become of the SSTables of a tablet.

@@ -13,7 +13,7 @@
 //!    nothing as old as what live segments hold of the table, flushed or not.
 //!  - *all-known*: nothing is forgotten while an SSTable of the table that has left the set could
 //!    not be removed, or other shards may still have it, or one could not be opened: after a
-//!    restart they may be back.
+//!    restart they may be back. Nor is it while SSTables of other nodes arrive (`shard::carry`).
 
 use super::super::Shard;
 use crate::compaction::files::file_of;
@@ -89,8 +89,11 @@ fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     }
 }
 
-/// Whether the next start will find no SSTables but those of the set (*all-known*).
+/// Whether the next start will find no SSTables but those of the set, and none arrive (*all-known*).
 fn knows_all(shard: &Shard, table: &Table) -> bool {
+    if 0 < table.arriving.get() && shard.config.planted != Some(Planted::ForgetsArriving) {
+        return false;
+    }
     table.knows_all_sstables() || shard.config.planted == Some(Planted::ForgetsSharers)
 }
 

@@ -23,7 +23,7 @@ use crate::memtable::{Memtable, MemtableSource};
 use crate::table::cache_update;
 use crate::table::dir::prepare_dir;
 use crate::table::flush_queue::{FlushQueue, Pending};
-use crate::table::{GATE_UNITS, Table, Tablet, pass_gate};
+use crate::table::{GATE_UNITS, Table, Tablet, TokenRanges, pass_gate};
 use division::Division;
 use mutation::Fragment;
 use reader::{Budget, ReadError, Slice, Source};
@@ -207,6 +207,27 @@ impl Shard {
         let tablets = tables.iter().flat_map(|table| &table.tablets);
         self.await_memtables(tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect())
             .await
+    }
+
+    /// In one step: seals the memtables that have something of these ranges, and answers all sealed
+    /// ones that do.
+    pub(crate) fn seal_within(&self, table: &Rc<Table>, ranges: &TokenRanges) -> Vec<Rc<Memtable>> {
+        let mut waiting = Vec::new();
+        for tablet in &table.tablets {
+            let own = ranges.within(tablet.range);
+            let active = tablet.active.borrow().clone();
+            if active.meets_any(own.iter()) {
+                self.seal(table, tablet);
+            }
+            let sealed = tablet.sealed.borrow();
+            waiting.extend(sealed.iter().filter(|one| one.meets_any(own.iter())).cloned());
+            debug_assert!(
+                !tablet.active.borrow().meets_any(own.iter()),
+                "cut-off: tablet {} has some that is not sealed",
+                tablet.index
+            );
+        }
+        waiting
     }
 
     /// Waits until these sealed memtables are durable.

@@ -418,6 +418,20 @@ pub(crate) async fn link(
     }
     let target = snapshot_dir(dir, tag);
     fs::create_dir_all(&target).await?;
+    link_into(dir, sstables, &target).await?;
+    Ok(fs::sync_dir(&target).await?)
+}
+
+/// Links the files of SSTables of a table's directory into another one, which is there. Nobody
+/// removes them meanwhile. The links are not made durable.
+pub(crate) async fn link_into(
+    dir: &Path,
+    sstables: &[Rc<sstable::Table>],
+    target: &Path,
+) -> Result<(), StorageError> {
+    if sstables.is_empty() {
+        return Ok(());
+    }
     let mut missing: BTreeSet<Descriptor> = sstables.iter().map(|one| one.descriptor()).collect();
     assert!(missing.len() == sstables.len(), "once-in-set: an SSTable twice");
     for found in store::list(dir).await?.tables {
@@ -436,7 +450,7 @@ pub(crate) async fn link(
     if !missing.is_empty() {
         return Err(StorageError::Shard("an SSTable went while it was linked".to_owned()));
     }
-    Ok(fs::sync_dir(&target).await?)
+    Ok(())
 }
 
 /// What of a table's directory is not to go with it: names of the directories of snapshots and of
