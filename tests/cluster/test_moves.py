@@ -118,6 +118,8 @@ def test_one_joins_and_one_leaves_while_clients_work(nodes):
         # It has its part, and what is told to drivers names it.
         assert tablets_of(nodes[0], host)
         assert 0 < metric(new, "streaming_total_incoming_bytes")
+        # Its tablets came as files.
+        assert 0 < metric(new, "streaming_total_incoming_sstables")
         assert sum(metric(node, "streaming_total_outgoing_bytes") for node in nodes)
         until(lambda: len(session.cluster.metadata.all_hosts()) == 4)
         wait_for_driver(session)

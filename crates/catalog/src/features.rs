@@ -29,12 +29,16 @@ pub const RELAYED_WRITES: &str = "RELAYED_WRITES";
 /// Nodes join and leave where there are data (docs/cluster.md, "Nodes that come and go").
 pub const MOVES: &str = "MOVES";
 
+/// What moves is copied as files where that can be (docs/cluster.md, "Nodes that come and go").
+pub const MOVE_FILES: &str = "MOVE_FILES";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
     HINTED_HANDOFF,
     LWT,
     MOVES,
+    MOVE_FILES,
     PER_PARTITION_RATE_LIMIT,
     RELAYED_WRITES,
     TABLETS,
@@ -60,7 +64,7 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,PER_PARTITION_RATE_LIMIT,\
+        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,MOVE_FILES,PER_PARTITION_RATE_LIMIT,\
                      RELAYED_WRITES,TABLETS";
         assert_eq!(joined(&some), names);
     }

@@ -140,6 +140,35 @@ fn serve_moves(verbs: &mut Verbs) {
         }
         reply(page)
     });
+    verbs.on_request(verb::MOVE_FILES, |request| async move {
+        reply(give(&request).await.map(Payload::from))
+    });
+    verbs.on_request(verb::MOVE_BLOCK, |request| async move {
+        reply(with_group(STREAMING, block(&request)).await)
+    });
+    verbs.on_one_way(verb::MOVE_END, |request| async move {
+        match wire::moves::decode_end(&request.take_payload()) {
+            Ok(gift) => moves::end(gift).await,
+            Err(damaged) => complain(&request, damaged),
+        }
+    });
+}
+
+/// Gives what this node has of a range as files.
+async fn give(request: &Request) -> Result<Vec<u8>, Refusal> {
+    let wanted = wire::moves::Wanted::decode(&request.take_payload()).map_err(damaged)?;
+    table(&*coordinator()?, wanted.table, until(request)).await?;
+    moves::give(wanted).await.map_err(|why| Refusal::new(RefusalKind::Failed, why))
+}
+
+/// A block of a file that is given.
+async fn block(request: &Request) -> Result<Payload, Refusal> {
+    let asked = wire::moves::Block::decode(&request.take_payload()).map_err(damaged)?;
+    request.reply_room(wire::moves::BLOCK_BYTES).await;
+    let block = moves::block(asked).await;
+    let block = block.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
+    moves::note_given(block.len());
+    Ok(Payload::with_body(Vec::new(), block))
 }
 
 fn reply(answer: Result<Payload, Refusal>) -> messaging::Reply {

@@ -68,6 +68,9 @@ pub mod verb {
     pub const MOVE_BARRIER: Verb = Verb::new(140, "MOVE_BARRIER");
     pub const MOVE_STEP: Verb = Verb::new(141, "MOVE_STEP");
     pub const MOVE_PAGE: Verb = Verb::new(142, "MOVE_PAGE");
+    pub const MOVE_FILES: Verb = Verb::new(143, "MOVE_FILES");
+    pub const MOVE_BLOCK: Verb = Verb::new(144, "MOVE_BLOCK");
+    pub const MOVE_END: Verb = Verb::new(145, "MOVE_END");
 }
 
 pub use answer::{Refusal, RefusalKind};

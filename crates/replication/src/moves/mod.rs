@@ -14,6 +14,9 @@
 //! leave or have left, those of keyspaces that want more replicas or fewer, and those that are
 //! moved for balance. Nodes that leave give their tablets away before they give up the ring.
 //!
+//! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
+//! as rows elsewhere.
+//!
 //! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
 //! is asked for again, and does no harm twice.
 //!
@@ -25,17 +28,23 @@
 //!  - *state-before-rows*: of conditional writes first what a replica has promised and learned is
 //!    taken, then the rows: who says that it has learned something has it.
 //!  - *clients-go-first*: a node serves no clients any more when others do not know it.
+//!  - *nothing-forgotten*: while a node takes something of a table, it forgets no deletion of it:
+//!    what was deleted may be on its way.
 //!  - *durable-when-done*: what was taken is on the disk before a node says that it is done.
 
 mod cleanup;
+mod files;
+mod give;
 mod lead;
+mod part;
 mod tablets;
 mod take;
 
 pub use crate::wire::moves::Progress;
 pub use cleanup::cleanup;
+pub(crate) use give::{block, end, give};
 pub(crate) use lead::barrier;
-pub use take::Giver;
+pub use part::Giver;
 pub(crate) use take::step;
 
 use crate::coordinator::{Coordinator, own_coordinator};
@@ -106,22 +115,30 @@ fn is_planted(planted: Planted) -> bool {
     runtime::local::try_get::<Planted>().is_some_and(|it| *it == planted)
 }
 
+fn note(change: impl FnOnce(&mut Totals)) {
+    if let Some(moves) = runtime::local::try_get::<Moves>() {
+        let mut totals = moves.totals.get();
+        change(&mut totals);
+        moves.totals.set(totals);
+    }
+}
+
 /// This node has taken so much from another one, on shard 0.
 fn note_taken(mutations: u64, bytes: u64) {
-    if let Some(moves) = runtime::local::try_get::<Moves>() {
-        let Totals { mutations_taken, bytes_taken, bytes_given } = moves.totals.get();
-        let (mutations_taken, bytes_taken) = (mutations_taken + mutations, bytes_taken + bytes);
-        moves.totals.set(Totals { mutations_taken, bytes_taken, bytes_given });
-    }
+    note(|totals| {
+        totals.mutations_taken += mutations;
+        totals.bytes_taken += bytes;
+    });
+}
+
+/// So many SSTables of another node are those of a table here, on shard 0.
+fn note_joined(sstables: usize) {
+    note(|totals| totals.sstables_taken += sstables as u64);
 }
 
 /// This node has given so many bytes to another one, on shard 0.
 pub(crate) fn note_given(bytes: usize) {
-    if let Some(moves) = runtime::local::try_get::<Moves>() {
-        let totals = moves.totals.get();
-        let bytes_given = totals.bytes_given + bytes as u64;
-        moves.totals.set(Totals { bytes_given, ..totals });
-    }
+    note(|totals| totals.bytes_given += bytes as u64);
 }
 
 /// What comes before a node has left, on shard 0: it lets its clients go to others, which do not
@@ -142,6 +159,8 @@ pub struct Taken {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub mutations_taken: u64,
+    /// Which are copies of files.
+    pub sstables_taken: u64,
     pub bytes_taken: u64,
     pub bytes_given: u64,
 }

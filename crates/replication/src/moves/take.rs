@@ -1,21 +1,22 @@
 //! What a stage asks of a node: to remove what it has of ranges that it will get, and to take them.
 
 use super::cleanup::{Ranges, clear_table, merged};
-use super::{Moves, Planted};
+use super::part::{Giver, PAUSE, Part, State, is_on, refused};
+use super::{Moves, Planted, files};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::epochs::Epochs;
 use crate::paxos;
 use crate::stretch::Stretch;
 use crate::wire::moves::Progress;
-use crate::wire::{answer, command, verb};
-use cluster::{Replication, Stage, TableEntry, TableKind, Take, read_all};
+use crate::wire::{RefusalKind, answer, command, verb};
+use cluster::{Replication, Stage, TableEntry, TableKind, Take, features, read_all};
 use messaging::{CallError, HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::page::{Partitions, ReadCommand, RingBound, SendRange};
 use runtime::group::STREAMING;
 use runtime::task::join_all;
 use runtime::time::{sleep, wall_micros};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,48 +26,14 @@ use storage::{Storage, StorageError};
 const PAGE_BYTES: usize = 1 << 20;
 /// Pages that are asked for at once.
 const AT_ONCE: usize = 4;
-/// How long a page may take, and the pause after one that failed.
+/// How long a page may take.
 const PAGE_MAX: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// What this node does for the present stage.
 #[derive(Default)]
 pub(super) struct Taking {
     /// The session that it is of, and how far it is.
     now: RefCell<Option<(u64, Rc<State>)>>,
-}
-
-/// How far it is.
-#[derive(Default)]
-struct State {
-    is_done: Cell<bool>,
-    parts: Cell<u32>,
-    parts_done: Cell<u32>,
-    mutations: Cell<u64>,
-    bytes: Cell<u64>,
-    text: RefCell<String>,
-    from: RefCell<BTreeMap<Uuid, Giver>>,
-}
-
-impl State {
-    fn progress(&self) -> Progress {
-        Progress {
-            is_done: self.is_done.get(),
-            parts: self.parts.get(),
-            parts_done: self.parts_done.get(),
-            mutations: self.mutations.get(),
-            bytes: self.bytes.get(),
-            text: self.text.borrow().clone(),
-        }
-    }
-}
-
-/// What a node gives to this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Giver {
-    pub parts: u32,
-    pub parts_done: u32,
-    pub bytes: u64,
 }
 
 impl Taking {
@@ -85,16 +52,6 @@ impl Taking {
         let comma = if text.is_empty() { "" } else { ", " };
         format!(", {parts_done} of {parts} parts, {} MiB{comma}{text}", bytes >> 20)
     }
-}
-
-/// A range of a table, from one node.
-struct Part {
-    table: Rc<TableEntry>,
-    /// `None`: of the ring.
-    tablet: Option<usize>,
-    after: Token,
-    last: Token,
-    from: Uuid,
 }
 
 /// A range of a table that this node gets.
@@ -212,17 +169,6 @@ fn parts(coordinator: &Coordinator, session: u64) -> Vec<Part> {
     out
 }
 
-/// Whether what is copied in a session is still to be written (*session-guards*).
-fn is_on(coordinator: &Coordinator, session: u64, part: &Part) -> bool {
-    let Some(tablet) = part.tablet else {
-        return coordinator.cluster.topology().session() == session;
-    };
-    let schema = coordinator.cluster.schema();
-    let table = schema.table_by_id(part.table.schema.id);
-    let moving = table.and_then(|table| table.replicas.moves().get(&tablet));
-    moving.is_some_and(|moving| moving.session == session)
-}
-
 /// Takes all that this node gets.
 async fn take(
     coordinator: &Rc<Coordinator>,
@@ -243,21 +189,12 @@ async fn take(
     for part in &parts {
         state.from.borrow_mut().entry(part.from).or_default().parts += 1;
     }
-    let parts = RefCell::new(parts);
-    let work = async || {
-        loop {
-            let next = parts.borrow_mut().pop_front();
-            let Some(part) = next else { return Ok(()) };
-            take_part(coordinator, (session, state), &part).await?;
-            state.parts_done.set(state.parts_done.get() + 1);
-            state.from.borrow_mut().entry(part.from).or_default().parts_done += 1;
-        }
-    };
-    let done: Result<Vec<()>, String> =
-        join_all((0..AT_ONCE).map(|_| work())).await.into_iter().collect();
-    done?;
-    let left = parts.borrow().len();
-    assert!(left == 0, "all-that-went: {left} parts are left");
+    let tables = touched.clone();
+    // *nothing-forgotten*
+    on_tables(tables.clone(), Storage::begin_arrivals).await;
+    let taken = take_parts(coordinator, (session, state), parts).await;
+    on_tables(tables, Storage::end_arrivals).await;
+    taken?;
     // *durable-when-done*
     let flush = move || {
         let touched = touched.clone();
@@ -275,6 +212,40 @@ async fn take(
     runtime::on_all_shards(flush).await.into_iter().collect()
 }
 
+/// Does something to tables on all shards.
+async fn on_tables(tables: Vec<TableId>, what: fn(&Storage, TableId)) {
+    let work = move || async move {
+        if let Some(storage) = runtime::local::try_get::<Storage>() {
+            tables.iter().for_each(|table| what(&storage, *table));
+        }
+    };
+    runtime::on_all_shards(work).await;
+}
+
+/// Takes parts, some at once.
+async fn take_parts(
+    coordinator: &Rc<Coordinator>,
+    (session, state): (u64, &Rc<State>),
+    parts: VecDeque<Part>,
+) -> Result<(), String> {
+    let parts = RefCell::new(parts);
+    let work = async || {
+        loop {
+            let next = parts.borrow_mut().pop_front();
+            let Some(part) = next else { return Ok(()) };
+            take_part(coordinator, (session, state), &part).await?;
+            state.parts_done.set(state.parts_done.get() + 1);
+            state.from.borrow_mut().entry(part.from).or_default().parts_done += 1;
+        }
+    };
+    let done: Result<Vec<()>, String> =
+        join_all((0..AT_ONCE).map(|_| work())).await.into_iter().collect();
+    done?;
+    let left = parts.borrow().len();
+    assert!(left == 0, "all-that-went: {left} parts are left");
+    Ok(())
+}
+
 /// Takes a range of a table from a node: the state of conditional writes first
 /// (*state-before-rows*).
 async fn take_part(
@@ -290,6 +261,17 @@ async fn take_part(
             ..range(&paxos, part)
         };
         take_pages(coordinator, (session, state), part, &paxos, rounds).await?;
+    }
+    if coordinator.cluster.topology().enables(features::MOVE_FILES) && files::is_for_files(part) {
+        match files::take(coordinator, (session, state), part).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => stdx::probe!("a tablet moves as rows: its SSTables have something else"),
+            Err(why) if !is_on(coordinator, session, part) => return Err(why),
+            Err(why) => {
+                stdx::probe!("a tablet moves as rows: its files could not be taken");
+                tracing::warn!(target: "moves", "{why}; its rows are taken instead");
+            }
+        }
     }
     let schema = part.table.schema.clone();
     let rows = range(&schema, part);
@@ -331,8 +313,7 @@ async fn take_pages(
         }
         debug_assert!(is_on(coordinator, session, part) || count == 0, "session-guards: late");
         state.mutations.set(state.mutations.get() + count);
-        state.bytes.set(state.bytes.get() + bytes);
-        state.from.borrow_mut().entry(part.from).or_default().bytes += bytes;
+        state.add_bytes(part.from, bytes);
         super::note_taken(count, bytes);
         match stretch.reached {
             None => return Ok(()),
@@ -357,11 +338,9 @@ async fn page_of(
     let answer = match messaging.call(target, verb::MOVE_PAGE, payload, PAGE_MAX).await {
         Ok(answer) => answer,
         Err(CallError::Failed(words)) => {
-            let refusal = crate::wire::Refusal::decode(&words);
-            let refusal = refusal.map_err(|damaged| failed(damaged.to_string()))?;
-            return match refusal.kind {
-                crate::wire::RefusalKind::UnknownTable => Ok(None),
-                _ => Err(failed(refusal.text)),
+            return match refused(&words).map_err(failed)? {
+                (RefusalKind::UnknownTable, _) => Ok(None),
+                (_, text) => Err(failed(text)),
             };
         }
         Err(error) => return Err(failed(error.to_string())),

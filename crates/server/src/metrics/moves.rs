@@ -23,6 +23,11 @@ pub(super) fn all(sheet: &mut Sheet) {
             "Partitions, or pieces of them, that the node has taken from others.",
             totals.mutations_taken,
         ),
+        (
+            "streaming_total_incoming_sstables",
+            "SSTables that the node has copied from others as they are.",
+            totals.sstables_taken,
+        ),
     ];
     counters(sheet, &rows);
     let taken = moves::taken();

@@ -40,16 +40,18 @@ async fn live(ip: IpAddr, seed: SocketAddr) {
         verbs: Arc::new(replication::serve),
     };
     membership::start(config).await.expect("it is let in");
+    replication::moves::start();
+    replication::moves::joined().await.expect("it joins");
     membership::enter(Phase::Serving).await;
 }
 
-struct Joined {
-    world: World,
-    nodes: Vec<NodeId>,
+pub(super) struct Joined {
+    pub(super) world: World,
+    pub(super) nodes: Vec<NodeId>,
 }
 
 impl Joined {
-    fn new(seed: u64, shards: &[u16]) -> Joined {
+    pub(super) fn new(seed: u64, shards: &[u16]) -> Joined {
         let mut world = World::new(Options::new(seed));
         let nodes = shards.iter().map(|shards| world.add_node(*shards)).collect();
         let mut joined = Joined { world, nodes };
@@ -58,7 +60,7 @@ impl Joined {
         joined
     }
 
-    fn start(&mut self, node: usize) {
+    pub(super) fn start(&mut self, node: usize) {
         let seed = SocketAddr::new(self.world.ip(self.nodes[0]), PORT);
         let (ip, done) = (self.world.ip(self.nodes[node]), Rc::new(Cell::new(false)));
         let told = done.clone();
@@ -75,7 +77,7 @@ impl Joined {
         assert!(self.world.run_until(|| done.get(), 60 * SECOND), "node {node} does not start");
     }
 
-    fn run<F: Future + 'static>(&mut self, node: usize, body: F) -> F::Output
+    pub(super) fn run<F: Future + 'static>(&mut self, node: usize, body: F) -> F::Output
     where
         F::Output: 'static,
     {
@@ -83,7 +85,7 @@ impl Joined {
     }
 
     /// Waits until all that run think so many alive.
-    fn settle(&mut self, count: usize) {
+    pub(super) fn settle(&mut self, count: usize) {
         for _ in 0..60 {
             self.world.run_for(SECOND / 2);
             let running =
@@ -104,7 +106,12 @@ impl Joined {
     }
 }
 
-async fn write(name: &str, pk: i32, value: i32, level: Consistency) -> Result<(), WriteError> {
+pub(super) async fn write(
+    name: &str,
+    pk: i32,
+    value: i32,
+    level: Consistency,
+) -> Result<(), WriteError> {
     let table = entry("ks", name);
     let mutation = rows::put(&table, pk, value, value.into());
     let kind = WriteKind::Simple;
@@ -113,7 +120,11 @@ async fn write(name: &str, pk: i32, value: i32, level: Consistency) -> Result<()
     coordinator.write(&table, rows::token(pk), mutation, &options).await
 }
 
-async fn read(name: &str, pk: i32, level: Consistency) -> Result<Option<i32>, ReadError> {
+pub(super) async fn read(
+    name: &str,
+    pk: i32,
+    level: Consistency,
+) -> Result<Option<i32>, ReadError> {
     let table = entry("ks", name);
     let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
     let options = ReadOptions::new(level, 2 * SECOND);
@@ -139,20 +150,23 @@ async fn scan(name: &str, limit: u64) -> Vec<i32> {
     }
 }
 
+/// A keyspace of so many copies, with tables `t` and `u`.
+pub(super) async fn make_tables(copies: u32, tablets: Option<u32>) {
+    let made = [table("ks", "t", Type::Int), table("ks", "u", Type::Int)];
+    let decide = move |_: &cluster::Schema| {
+        let mut changes = vec![SchemaChange::CreateKeyspace(keyspace("ks", copies, tablets))];
+        changes.extend(made.iter().cloned().map(SchemaChange::CreateTable));
+        Ok::<_, ()>(changes)
+    };
+    let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
+    changed.expect("a keyspace");
+}
+
 #[test]
 fn a_cluster_keeps_copies_with_tablets_and_without() {
     for (seed, tablets) in [(1, None), (2, Some(8))] {
         let mut nodes = Joined::new(seed, &[1, 2, 3]);
-        nodes.run(1, async move {
-            let made = [table("ks", "t", Type::Int), table("ks", "u", Type::Int)];
-            let decide = move |_: &cluster::Schema| {
-                let mut changes = vec![SchemaChange::CreateKeyspace(keyspace("ks", 3, tablets))];
-                changes.extend(made.iter().cloned().map(SchemaChange::CreateTable));
-                Ok::<_, ()>(changes)
-            };
-            let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
-            changed.expect("a keyspace");
-        });
+        nodes.run(1, make_tables(3, tablets));
         nodes.world.run_for(SECOND);
         nodes.run(0, async {
             for pk in 0..40 {

@@ -8,6 +8,7 @@ mod joined;
 mod limits;
 mod lwt;
 mod lwt_faults;
+mod moved;
 mod relays;
 mod repair;
 mod world;

@@ -89,7 +89,8 @@ fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
     }
 }
 
-/// Whether the next start will find no SSTables but those of the set, and none arrive (*all-known*).
+/// Whether the next start will find no SSTables but those of the set, and none arrive
+/// (*all-known*).
 fn knows_all(shard: &Shard, table: &Table) -> bool {
     if 0 < table.arriving.get() && shard.config.planted != Some(Planted::ForgetsArriving) {
         return false;

@@ -1,0 +1,122 @@
+//! Nodes that join where there are data: what goes to them as files, and what does not.
+
+use super::joined::{Joined, make_tables, read, write};
+use super::world::SECOND;
+use replication::Consistency;
+use replication::moves::{self, Totals};
+use runtime::local;
+use storage::Storage;
+use testkit::config::entry;
+
+const PARTITIONS: i32 = 60;
+
+/// One node with rows of tables `t` and `u`, half of them flushed.
+fn one_with_rows(seed: u64, tablets: Option<u32>) -> Joined {
+    let mut nodes = Joined::new(seed, &[2]);
+    nodes.run(0, make_tables(1, tablets));
+    for name in ["t", "u"] {
+        nodes.run(0, async move {
+            for pk in 0..PARTITIONS {
+                write(name, pk, pk, Consistency::One).await.expect("a write");
+                if pk == PARTITIONS / 2 {
+                    flush(name).await;
+                }
+            }
+        });
+    }
+    nodes
+}
+
+async fn flush(name: &'static str) {
+    let flush = move || async move {
+        local::get::<Storage>().flush(entry("ks", name).schema.id).await.expect("a flush");
+    };
+    drop(runtime::on_all_shards(flush).await);
+}
+
+/// Adds a node of so many shards, and waits until it has what it is to have.
+fn add(nodes: &mut Joined, shards: u16) {
+    let new = nodes.world.add_node(shards);
+    nodes.nodes.push(new);
+    nodes.start(1);
+    nodes.settle(2);
+    for _ in 0..200 {
+        nodes.world.run_for(SECOND / 2);
+        if nodes.run(0, async { moves::is_still() }) && nodes.run(1, async { moves::is_still() }) {
+            return;
+        }
+    }
+    panic!("data are on the move for ever");
+}
+
+fn check(nodes: &mut Joined) {
+    for node in 0..2 {
+        nodes.run(node, async {
+            for pk in 0..PARTITIONS {
+                for name in ["t", "u"] {
+                    assert_eq!(read(name, pk, Consistency::One).await, Ok(Some(pk)), "{name} {pk}");
+                }
+            }
+        });
+    }
+}
+
+fn totals(nodes: &mut Joined) -> Totals {
+    nodes.run(1, async { moves::totals() })
+}
+
+#[test]
+fn tablets_are_copied_as_files_whatever_the_shards() {
+    for (seed, shards) in [(1, 1), (2, 2), (3, 3)] {
+        let mut nodes = one_with_rows(seed, Some(8));
+        add(&mut nodes, shards);
+        let Totals { sstables_taken, mutations_taken, bytes_taken, .. } = totals(&mut nodes);
+        assert!(8 <= sstables_taken, "{sstables_taken} SSTables");
+        assert!(mutations_taken < PARTITIONS as u64 / 2, "{mutations_taken} mutations");
+        assert!(10_000 < bytes_taken, "{bytes_taken} bytes");
+        check(&mut nodes);
+        // The giver has let go of what it linked, once it has heard that, and what came is there.
+        nodes.world.run_for(5 * SECOND);
+        let given = nodes.world.disk(nodes.nodes[0]).files();
+        assert!(!given.iter().any(|path| path.contains("/given/")), "{given:?}");
+        let new = nodes.nodes[1];
+        nodes.world.crash(new);
+        nodes.start(1);
+        nodes.settle(2);
+        check(&mut nodes);
+    }
+}
+
+#[test]
+fn what_has_tokens_of_others_is_copied_as_rows() {
+    let mut nodes = one_with_rows(4, None);
+    add(&mut nodes, 2);
+    let Totals { sstables_taken, mutations_taken, .. } = totals(&mut nodes);
+    assert_eq!(sstables_taken, 0);
+    assert!(PARTITIONS as u64 / 2 < mutations_taken, "{mutations_taken} mutations");
+    check(&mut nodes);
+}
+
+/// A component that reads do without is damaged on the disk of the giver.
+#[test]
+fn a_damaged_file_is_refused_and_its_tablet_is_copied_as_rows() {
+    let mut nodes = one_with_rows(5, Some(8));
+    nodes.run(0, flush("t"));
+    nodes.run(0, flush("u"));
+    let giver = nodes.nodes[0];
+    let files = nodes.world.disk(giver).files();
+    let of_table = |path: &&String| path.contains("/ks/t-") && path.ends_with("-Filter.db");
+    let filters: Vec<&String> = files.iter().filter(of_table).collect();
+    assert!(8 <= filters.len(), "{filters:?}");
+    for path in filters {
+        nodes.world.disk(giver).corrupt(path, 9, 0x10);
+    }
+    add(&mut nodes, 2);
+    let Totals { sstables_taken, mutations_taken, .. } = totals(&mut nodes);
+    // Those of the other table.
+    assert!(4 <= sstables_taken && 10 <= mutations_taken, "{sstables_taken} {mutations_taken}");
+    check(&mut nodes);
+    let new = nodes.nodes[1];
+    let files = nodes.world.disk(new).files();
+    assert!(!files.iter().any(|path| path.ends_with("-TOC.txt.tmp")), "{files:?}");
+}
