@@ -13,6 +13,7 @@
 //!
 //! Invariants
 //!  - *session-guards*: what was copied joins while its stage lasts, or goes.
+//!  - *room-first*: nothing is copied that would take of the disk what clients' writes leave free.
 //!  - *few-at-once*: no more than so many blocks of a range are under way.
 
 use super::part::{PAUSE, Part, State, is_on, refused};
@@ -51,42 +52,86 @@ struct Taker<'t> {
     part: &'t Part,
 }
 
-/// Takes a part; false where it has to be taken as rows.
+/// How it ended.
+pub(super) enum Outcome {
+    /// It is there.
+    Whole,
+    /// Its SSTables have something else as well: it is to be taken as rows.
+    NotAsFiles,
+    /// Why it is not there. It may be had as rows.
+    Failed(String),
+}
+
+/// Takes a part. An error says why it cannot be taken now, in any way.
 pub(super) async fn take(
     coordinator: &Rc<Coordinator>,
     (session, state): (u64, &State),
     part: &Part,
-) -> Result<bool, String> {
+) -> Result<Outcome, String> {
     let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
     let me = coordinator.cluster.node().host_id;
     debug_assert!(part.from != me, "all-that-went: a node takes from itself");
     let taker = Taker { coordinator, storage, session, state, part };
     let TableSchema { keyspace, name, .. } = &*part.table.schema;
-    let taken = taker.take().await;
-    taken.map_err(|why| format!("{keyspace}.{name} from node {}: {why}", part.from))
+    let told = |why: String| format!("{keyspace}.{name} from node {}: {why}", part.from);
+    match taker.take().await {
+        Ok(Outcome::Failed(why)) => Ok(Outcome::Failed(told(why))),
+        taken => taken.map_err(told),
+    }
 }
 
 impl Taker<'_> {
-    async fn take(&self) -> Result<bool, String> {
-        let range = (self.part.after, self.part.last);
-        let wanted = Wanted { session: self.session, table: self.part.table.schema.id, range };
-        let told = match self.ask(verb::MOVE_FILES, wanted.encode(), GIFT_MAX).await {
-            Ok(told) => told,
-            Err(CallError::Failed(words)) => match refused(&words)? {
-                (RefusalKind::UnknownTable, _) => return Ok(true),
-                (_, text) => return Err(text),
-            },
-            Err(error) => return Err(error.to_string()),
+    async fn take(&self) -> Result<Outcome, String> {
+        let gift = match self.ask_for_gift().await {
+            Ok(Some(gift)) => gift,
+            Ok(None) => return Ok(Outcome::NotAsFiles),
+            Err(why) => return Ok(Outcome::Failed(why)),
         };
-        let gift = decode_gift(&told).map_err(|damaged| damaged.to_string())?;
-        let Some(gift) = gift else { return Ok(false) };
-        let taken = self.take_gift(&gift).await;
+        let needed = gift.bytes();
+        let taken = match self.promise(needed) {
+            Ok(()) => Ok(self.take_gift(&gift).await),
+            Err(why) => Err(why),
+        };
+        if taken.is_ok() {
+            self.state.promised.set(self.state.promised.get().saturating_sub(needed));
+        }
         if let Some(messaging) = Messaging::current() {
             let (target, said) = (self.target(), Payload::from(encode_end(gift.number)));
             // Who does not hear it looks whether the stage is over.
             let _ = messaging.send(target, verb::MOVE_END, said, PAUSE).await;
         }
-        taken.map(|()| true)
+        taken.map(|taken| taken.map_or_else(Outcome::Failed, |()| Outcome::Whole))
+    }
+
+    /// Refuses what has no room (*room-first*).
+    fn promise(&self, needed: u64) -> Result<(), String> {
+        let (disk, promised) = (self.storage.disk_state(), self.state.promised.get());
+        let room = disk.free_bytes.saturating_sub(disk.reserve_bytes).saturating_sub(promised);
+        if disk.total_bytes != 0 && room < needed {
+            let (needed, room) = (needed >> 20, room >> 20);
+            return Err(format!(
+                "no room on the disk: {needed} MiB are to come, {room} MiB are free beside the \
+                 reserve and what is on its way"
+            ));
+        }
+        self.state.promised.set(promised.saturating_add(needed));
+        Ok(())
+    }
+
+    /// What the giver gives; `None`: not as files.
+    async fn ask_for_gift(&self) -> Result<Option<Gift>, String> {
+        let range = (self.part.after, self.part.last);
+        let wanted = Wanted { session: self.session, table: self.part.table.schema.id, range };
+        let told = match self.ask(verb::MOVE_FILES, wanted.encode(), GIFT_MAX).await {
+            Ok(told) => told,
+            Err(CallError::Failed(words)) => match refused(&words)? {
+                // Whoever asks for rows hears that, too.
+                (RefusalKind::UnknownTable, _) => return Ok(None),
+                (_, text) => return Err(text),
+            },
+            Err(error) => return Err(error.to_string()),
+        };
+        decode_gift(&told).map_err(|damaged| damaged.to_string())
     }
 
     async fn take_gift(&self, gift: &Gift) -> Result<(), String> {

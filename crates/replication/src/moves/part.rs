@@ -21,6 +21,8 @@ pub(super) struct State {
     pub(super) parts_done: Cell<u32>,
     pub(super) mutations: Cell<u64>,
     bytes: Cell<u64>,
+    /// Bytes of files that are on their way, and were found to have room.
+    pub(super) promised: Cell<u64>,
     pub(super) text: RefCell<String>,
     pub(super) from: RefCell<BTreeMap<Uuid, Giver>>,
 }

@@ -1,8 +1,9 @@
 //! What a stage asks of a node: to remove what it has of ranges that it will get, and to take them.
 
 use super::cleanup::{Ranges, clear_table, merged};
+use super::files::{self, Outcome};
 use super::part::{Giver, PAUSE, Part, State, is_on, refused};
-use super::{Moves, Planted, files};
+use super::{Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::epochs::Epochs;
 use crate::paxos;
@@ -11,7 +12,7 @@ use crate::wire::moves::Progress;
 use crate::wire::{RefusalKind, answer, command, verb};
 use cluster::{Replication, Stage, TableEntry, TableKind, Take, features, read_all};
 use messaging::{CallError, HostId, Messaging, Payload, Target, ToShard};
-use model::{TableId, TableSchema, Token, Uuid};
+use model::{TableId, TableSchema, Uuid};
 use mutation::page::{Partitions, ReadCommand, RingBound, SendRange};
 use runtime::group::STREAMING;
 use runtime::task::join_all;
@@ -263,11 +264,13 @@ async fn take_part(
         take_pages(coordinator, (session, state), part, &paxos, rounds).await?;
     }
     if coordinator.cluster.topology().enables(features::MOVE_FILES) && files::is_for_files(part) {
-        match files::take(coordinator, (session, state), part).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => stdx::probe!("a tablet moves as rows: its SSTables have something else"),
-            Err(why) if !is_on(coordinator, session, part) => return Err(why),
-            Err(why) => {
+        match files::take(coordinator, (session, state), part).await? {
+            Outcome::Whole => return Ok(()),
+            Outcome::NotAsFiles => {
+                stdx::probe!("a tablet moves as rows: its SSTables have something else");
+            }
+            Outcome::Failed(why) if !is_on(coordinator, session, part) => return Err(why),
+            Outcome::Failed(why) => {
                 stdx::probe!("a tablet moves as rows: its files could not be taken");
                 tracing::warn!(target: "moves", "{why}; its rows are taken instead");
             }

@@ -55,6 +55,14 @@ pub(crate) struct Gift {
     pub(crate) sstables: Vec<Offered>,
 }
 
+impl Gift {
+    /// Bytes of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        let files = self.sstables.iter().flat_map(|one| &one.files);
+        files.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+}
+
 fn put_text(out: &mut Vec<u8>, text: &str) {
     assert!(text.len() <= usize::from(u16::MAX), "one-form: a name of {} bytes", text.len());
     out.put_u16(text.len() as u16);
