@@ -532,8 +532,7 @@ async fn truncate(request: &Request) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
     let id = wire::decode_table(&request.take_payload()).map_err(damaged)?;
     table(&coordinator, id, until(request)).await?;
-    let still = coordinator.wait_while_moving(id, until(request)).await;
-    still.map_err(nodes::refusal_of)?;
+    // Who asks has seen that nobody is on the move, and whoever begins now waits for it.
     let truncated = coordinator.truncate_alone(id, nodes::left(until(request))).await;
     truncated.map_err(nodes::refusal_of)
 }

@@ -3,9 +3,12 @@
 //!
 //! Invariants
 //!  - *everywhere*: a truncation that ends well has emptied the table on each node.
+//!  - *before-or-after*: nothing is copied from node to node between the first node that empties
+//!    the table and the last one: who gets it might have emptied it already.
 
 use super::peers::{call, left};
 use super::{Coordinator, host};
+use crate::epochs::Epochs;
 use crate::error::WriteError;
 use crate::options::{Consistency, WriteKind};
 use crate::wire::{RefusalKind, verb};
@@ -28,6 +31,8 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         let until = Instant::now() + patience;
         self.wait_while_moving(table, until).await?;
+        // *before-or-after*: a move that begins now waits for this before anything is copied.
+        let _entered = Epochs::enter(&*self.epochs);
         let places = self.places();
         let others = places.keepers();
         let (consistency, kind) = (Consistency::All, WriteKind::Simple);
@@ -53,13 +58,9 @@ impl Coordinator {
 }
 
 impl Coordinator {
-    /// What is copied from node to node may come after the truncation of the one that gets it:
-    /// waits until nobody is on the move, and no tablet of the table.
-    pub(crate) async fn wait_while_moving(
-        &self,
-        table: TableId,
-        until: Instant,
-    ) -> Result<(), WriteError> {
+    /// What is copied from node to node may come after the truncation of the one that gets it
+    /// (*before-or-after*): waits until nobody is on the move, and no tablet of the table.
+    async fn wait_while_moving(&self, table: TableId, until: Instant) -> Result<(), WriteError> {
         loop {
             let (topology, schema) = (self.cluster.topology(), self.cluster.schema());
             let tablets = schema.table_by_id(table).map(|table| table.replicas.moves().len());
