@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::Storage;
 use transport::{Book, ByMessages};
+pub use voters::votes;
 
 /// The fact of which group this node belongs to, and whether it made it.
 const GROUP: &str = "nereid_group0";

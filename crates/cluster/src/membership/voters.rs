@@ -4,12 +4,15 @@
 //!  - *one-hand*: the members are changed by the leader alone, to what the topology that it shows
 //!    asks for.
 //!  - *all-have-it*: what all nodes can do is enabled by the leader.
+//!  - *votes-first*: who leaves gives up its vote, and the lead, before it has left: from then on
+//!    nobody hears it, and those that stay might be no majority with its vote.
 
 use super::Membership;
 use super::transport::number;
 use crate::schema::Catalog;
-use catalog::{Member, TopologyChange};
+use catalog::{Member, MemberState, TopologyChange};
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
+use model::Uuid;
 use runtime::time::sleep;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +22,22 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long one change may take before it is thought over again.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// How long one that leaves tries to let another one lead.
+const STEP_DOWN_MAX: Duration = Duration::from_secs(2);
+
+/// Whether a node votes in the group, as far as this one knows, or did before a change that is not
+/// over. On shard 0.
+pub fn votes(host: Uuid) -> bool {
+    let Some(status) = super::status() else { return false };
+    let Members { voters, outgoing, .. } = &status.members;
+    debug_assert!(!host.is_nil(), "votes-first: a node without a name");
+    voters.contains(&number(host)) || outgoing.contains(&number(host))
+}
+
+fn leaves(member: &Member) -> bool {
+    member.state == MemberState::Leaving
+}
 
 /// Runs for ever.
 pub(super) async fn follow(membership: Rc<Membership>) {
@@ -39,6 +58,11 @@ pub(super) async fn follow(membership: Rc<Membership>) {
                 && let Err(why) = group.set_members(voters, learners, CHANGE_MAX).await
             {
                 tracing::warn!(target: "membership", "the voters cannot be changed: {why}");
+            }
+            if topology.member(membership.own().host_id).is_some_and(|me| leaves(me))
+                && status.members.is_settled()
+            {
+                group.step_down(STEP_DOWN_MAX).await;
             }
             if !membership.lost_to_tell().is_empty() {
                 membership.tell_lost().await;
@@ -90,8 +114,12 @@ fn wanted(
     leader: Option<NodeId>,
     is_alive: impl Fn(&Member) -> bool,
 ) -> Option<(Vec<NodeId>, Vec<NodeId>)> {
+    // *votes-first*: who leads steps down before.
+    let may_vote =
+        |member: &&&Arc<Member>| !leaves(member) || leader == Some(number(member.host_id));
     let candidates: Vec<Candidate> = present
         .iter()
+        .filter(may_vote)
         .map(|member| {
             let node = number(member.host_id);
             Candidate {
@@ -105,7 +133,7 @@ fn wanted(
         .collect();
     let chosen = choose_voters(&candidates, leader);
     let of = |votes: bool| {
-        let nodes = candidates.iter().map(|candidate| candidate.node);
+        let nodes = present.iter().map(|member| number(member.host_id));
         let mut nodes: Vec<NodeId> = nodes.filter(|node| chosen.contains(node) == votes).collect();
         nodes.sort();
         nodes
@@ -143,5 +171,19 @@ mod tests {
         check(&all, &[1, 2, 3], None);
         check(&all, &[1], None);
         assert_eq!(wanted(&[], &first, None, |_| true), None);
+        // *votes-first*
+        let leaving = |numbers: &[u128], leader: u64| {
+            let leave = |topology: catalog::Topology, it: &u128| {
+                topology.apply(&TopologyChange::Leave(Uuid::from_u128(*it)))
+            };
+            let leaving = numbers.iter().fold(nodes.clone(), leave);
+            let present: Vec<&Arc<Member>> = leaving.present().collect();
+            wanted(&present, &all, Some(NodeId(leader)), |_| true)
+        };
+        let ids = |ids: &[u64]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
+        assert_eq!(leaving(&[3], 1), Some((ids(&[1, 2]), ids(&[3]))));
+        assert_eq!(leaving(&[2, 3], 1), Some((ids(&[1]), ids(&[2, 3]))));
+        assert_eq!(leaving(&[1], 1), None);
+        assert_eq!(leaving(&[1, 2], 1), Some((ids(&[1, 3]), ids(&[2]))));
     }
 }
