@@ -5,9 +5,9 @@
 //!  - *not-while-it-gets*: nothing is removed of a range that this node has, or is about to get: a
 //!    removal and the preparation of a stage wait for each other.
 
-use super::{LOOK, Moves};
+use super::{LOOK, Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};
-use cluster::{MemberState, Replication, Schema, Side, TableEntry, TableKind, Topology};
+use cluster::{MemberState, Replication, Schema, Side, Stage, TableEntry, TableKind, Topology};
 use model::{TableId, Token, Uuid};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
@@ -20,49 +20,62 @@ use storage::{Storage, StorageError};
 /// Ranges of tables: after the first token, up to and including the second; ascending.
 pub(super) type Ranges = BTreeMap<TableId, Vec<(Token, Token)>>;
 
-/// Removes what this node has given away, soon after nobody is on the move. Runs for ever.
+/// Removes what this node has given away, or has got in vain, soon after nobody is on the move.
+/// Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
-    let mut giving =
+    let mut touched =
         (BTreeSet::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
     loop {
         sleep(LOOK).await;
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
-        if Arc::ptr_eq(&topology, &giving.1) && Rc::ptr_eq(&schema, &giving.2) {
+        if Arc::ptr_eq(&topology, &touched.1) && Rc::ptr_eq(&schema, &touched.2) {
             continue;
         }
         let me = coordinator.cluster.node().host_id;
-        giving.0.extend(gives(&topology, &schema, me));
-        (giving.1, giving.2) = (topology, schema);
-        if giving.0.is_empty() || is_moving(&giving.1, &giving.2) {
+        touched.0.extend(touches(&topology, &schema, me));
+        (touched.1, touched.2) = (topology, schema);
+        // Who leaves may turn back.
+        let waits = !is_normal(&touched.1, me) || is_moving(&touched.1, &touched.2);
+        if touched.0.is_empty() || waits {
             continue;
         }
-        let tables = std::mem::take(&mut giving.0);
-        if let Err(why) = remove(&coordinator, tables).await {
+        let tables = std::mem::take(&mut touched.0);
+        if let Err(why) = remove(&coordinator, tables.clone()).await {
             tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
+            // So does the end of the next move.
+            touched.0.extend(tables);
         }
     }
 }
 
+fn is_normal(topology: &Topology, me: Uuid) -> bool {
+    topology.member(me).is_some_and(|member| member.state == MemberState::Normal)
+}
+
 /// Whether anybody is on the move, or a tablet.
 fn is_moving(topology: &Topology, schema: &Schema) -> bool {
+    if super::is_planted(Planted::RemovesEarly) {
+        return topology.stage().is_some_and(|stage| stage < Stage::ReadNew);
+    }
     let mut tables = schema.tables();
     topology.stage().is_some() || tables.any(|table| !table.replicas.moves().is_empty())
 }
 
-/// The tables of which a node is about to give something away, if nobody turns back.
-fn gives(topology: &Topology, schema: &Schema, me: Uuid) -> BTreeSet<TableId> {
+/// The tables of which a node is about to give something away, or to get something, of which it has
+/// no part where somebody turns back.
+fn touches(topology: &Topology, schema: &Schema, me: Uuid) -> BTreeSet<TableId> {
     let mut out = BTreeSet::new();
     for table in schema.tables().filter(|table| table.kind == TableKind::Stored) {
         let is_local = matches!(*table.replication, Replication::Local);
         if topology.stage().is_some() && !is_local && table.replicas.is_empty() {
             let mut sides = cluster::sides(topology, &table.replication).into_iter();
-            if sides.any(|it| it.old.contains(&me) && !it.new.contains(&me)) {
+            if sides.any(|it| it.old.contains(&me) != it.new.contains(&me)) {
                 out.insert(table.schema.id);
             }
         }
         let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
         let mut moves = table.replicas.moves().iter();
-        if moves.any(|(tablet, it)| has(table.replicas.of(*tablet)) && !has(&it.to)) {
+        if moves.any(|(tablet, it)| has(table.replicas.of(*tablet)) != has(&it.to)) {
             out.insert(table.schema.id);
         }
     }
@@ -72,7 +85,11 @@ fn gives(topology: &Topology, schema: &Schema, me: Uuid) -> BTreeSet<TableId> {
 /// All that a node has no part of, of a table.
 fn foreign(topology: &Topology, table: &TableEntry, me: Uuid) -> Vec<(Token, Token)> {
     if table.replicas.is_empty() {
-        return cluster::foreign(topology, &table.replication, me, Side::Old);
+        let side = match super::is_planted(Planted::RemovesEarly) {
+            true => topology.read_side(),
+            false => Side::Old,
+        };
+        return cluster::foreign(topology, &table.replication, me, side);
     }
     let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
     let all = table.replicas.iter().enumerate().filter(|(_, of)| !has(of));
@@ -104,13 +121,10 @@ async fn remove(coordinator: &Coordinator, all: BTreeSet<TableId>) -> Result<(),
     // *not-while-it-gets*
     let _turn = moves.clearing.acquire(1).await.map_err(|error| error.to_string())?;
     let me = coordinator.cluster.node().host_id;
-    let is_normal = |topology: &Topology| {
-        topology.member(me).is_some_and(|member| member.state == MemberState::Normal)
-    };
     for table in all {
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
         // Who leaves, or has left, keeps what it has.
-        if !is_normal(&topology) {
+        if !is_normal(&topology, me) {
             return Ok(());
         }
         let Some(entry) = schema.table_by_id(table) else { continue };

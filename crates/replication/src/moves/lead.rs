@@ -28,6 +28,8 @@ const STEP_MAX: Duration = Duration::from_secs(10);
 /// Between two questions how far a node is; the first ones follow faster.
 const ASKS_EVERY: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long those that leave may keep their votes before it is said.
+const VOTES_MAX: Duration = Duration::from_secs(5);
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,22 +92,31 @@ struct Seen {
     since: Instant,
     /// Nothing was to be done for these.
     settled: Option<(Rc<Schema>, u64)>,
+    /// Whether it has seen no stage through yet since it leads.
+    is_new: bool,
 }
 
 /// Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
-    let mut seen = Seen { movers: Vec::new(), since: Instant::now(), settled: None };
+    let movers = Vec::new();
+    let mut seen = Seen { movers, since: Instant::now(), settled: None, is_new: true };
     let mut said: Option<(String, Instant)> = None;
     loop {
         sleep(LOOK).await;
         if !membership::leads() {
-            seen.settled = None;
+            (seen.settled, seen.is_new) = (None, true);
             continue;
         }
         let done = match look(&coordinator, &mut seen) {
             Next::Nothing => balance(&coordinator, &mut seen).await,
             Next::Begin => begin(&coordinator).await,
-            Next::Through(work) => through(&coordinator, &work).await,
+            Next::Through(work) => {
+                let skips = std::mem::take(&mut seen.is_new);
+                match skips && super::is_planted(Planted::SkipsStages) {
+                    true => follow_up(&coordinator, &work).await,
+                    false => through(&coordinator, &work).await,
+                }
+            }
         };
         let Err(why) = done else { continue };
         let is_said = |(text, at): &(String, Instant)| *text == why && Instant::now() < *at;
@@ -214,10 +225,18 @@ async fn through(coordinator: &Coordinator, work: &Work) -> Result<(), String> {
         on_all(coordinator, work, &name, ask).await?;
     }
     tracing::info!(target: "moves", took = ?began.elapsed(), "{name}: all nodes are through");
+    follow_up(coordinator, work).await
+}
+
+/// A stage is over: the next one begins, or those that move have arrived.
+async fn follow_up(coordinator: &Coordinator, work: &Work) -> Result<(), String> {
     let (session, next) = (work.session, work.next());
-    assert!(session != 0, "one-hand: {name} of no session");
+    assert!(session != 0, "one-hand: {} of no session", work.name());
     debug_assert!(next.is_none_or(|next| work.stage < next), "one-hand: back to {next:?}");
     if !work.of_tablets {
+        if next.is_none() {
+            votes_given_up(coordinator).await?;
+        }
         let next = next.map_or(TopologyChange::Arrive, TopologyChange::Advance);
         return change(coordinator, session, next).await;
     }
@@ -226,6 +245,29 @@ async fn through(coordinator: &Coordinator, work: &Work) -> Result<(), String> {
         .cluster
         .change_tablets(move |catalog| Ok(tablets::steps_of(&catalog.schema, session, &step)));
     made.await.map_err(|error| format!("tablets cannot go on: {error}"))
+}
+
+/// Waits until those that leave have no vote any more: when they have left nobody hears them (see
+/// *votes-first* of the members of the group).
+async fn votes_given_up(coordinator: &Coordinator) -> Result<(), String> {
+    let until = Instant::now() + VOTES_MAX;
+    loop {
+        let topology = coordinator.cluster.topology();
+        let votes = |member: &&Arc<Member>| {
+            let lives = !topology.is_lost(member.host_id);
+            member.state == MemberState::Leaving && lives && membership::votes(member.host_id)
+        };
+        let voter = topology.movers().find(votes).map(|member| member.host_id);
+        match voter {
+            // Who leads next sees to it.
+            _ if !membership::leads() => return Err("this node leads no longer".to_owned()),
+            None => return Ok(()),
+            Some(host) if until <= Instant::now() => {
+                return Err(format!("node {host} leaves, and has a vote still"));
+            }
+            Some(_) => sleep(LOOK).await,
+        }
+    }
 }
 
 /// Makes a change, unless somebody else has made one of that session.

@@ -101,7 +101,8 @@ impl Default for Moves {
 /// Those that wait to remove data at most.
 const WAITING_MAX: usize = 1024;
 
-/// Mistakes that tests plant on shard 0, to see them caught: in `runtime::local`.
+/// Mistakes that tests plant on shard 0, to see them caught: in `runtime::local`. Release builds
+/// have none of them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
@@ -109,10 +110,19 @@ pub enum Planted {
     TakesNothing,
     /// Stages follow each other though nodes may not know them.
     WaitsForNobody,
+    /// What was asked for in a session is written when that is over.
+    WritesLate,
+    /// A node removes what it gives away while others may read it there.
+    RemovesEarly,
+    /// Who leads next takes the stage in which it finds the cluster for done.
+    SkipsStages,
+    /// A node serves clients before it has what it owns.
+    ServesEarly,
 }
 
 fn is_planted(planted: Planted) -> bool {
-    runtime::local::try_get::<Planted>().is_some_and(|it| *it == planted)
+    let is_it = |it: Rc<Planted>| *it == planted;
+    cfg!(debug_assertions) && runtime::local::try_get::<Planted>().is_some_and(is_it)
 }
 
 fn note(change: impl FnOnce(&mut Totals)) {
@@ -199,32 +209,44 @@ pub fn start() {
     }
 }
 
-/// Waits until this node has what it owns: a node that joins serves no clients before. The error
-/// says that it will not.
+/// Waits until this node may serve clients: one that joins has what it owns then, and one that
+/// leaves and has given all away does not any more. The error says that it never will.
 pub fn joined() -> Erased<'static, Result<(), String>> {
     Erased::new(move || async move {
         let cluster = runtime::local::get::<Cluster>();
         let me = cluster.node().host_id;
-        let mut says_at = Instant::now();
+        let (mut says_at, mut leaves) = (Instant::now(), false);
+        if is_planted(Planted::ServesEarly) {
+            return Ok(());
+        }
         loop {
             let topology = cluster.topology();
-            match topology.member(me).map(|member| member.state) {
-                // The others tell it nothing any more, but that they do not know it.
-                Some(MemberState::Joining) if !membership::is_expelled() => {}
-                Some(MemberState::Joining | MemberState::Left) => {
-                    return Err(format!(
+            let state = topology.member(me).map(|member| member.state);
+            // *clients-go-first*: the barrier that saw to it may be over.
+            let given_all =
+                state == Some(MemberState::Leaving) && topology.stage() == Some(Stage::ReadNew);
+            let waits = given_all || state == Some(MemberState::Joining);
+            leaves |= given_all;
+            // The others tell it nothing any more, but that they do not know it.
+            if state == Some(MemberState::Left) || (waits && membership::is_expelled()) {
+                return Err(match leaves {
+                    true => format!("this node, {me}, has left its cluster"),
+                    false => format!(
                         "this node, {me}, was not let into the cluster after all: start it with an \
                          empty data directory to try again"
-                    ));
-                }
-                _ => return Ok(()),
+                    ),
+                });
+            }
+            if !waits {
+                return Ok(());
             }
             if says_at <= Instant::now() {
                 says_at = Instant::now() + SAYS_EVERY;
                 let moves = runtime::local::try_get::<Moves>();
                 let told = moves.map(|it| it.taking.told()).unwrap_or_default();
                 let stage = topology.stage().map_or("waiting for the leader", |it| it.name());
-                tracing::info!(target: "moves", "this node joins: {stage}{told}");
+                let what = if leaves { "leaves" } else { "joins" };
+                tracing::info!(target: "moves", "this node {what}: {stage}{told}");
             }
             sleep(LOOK).await;
         }

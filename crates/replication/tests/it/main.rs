@@ -1,4 +1,5 @@
 //! Coordinators of simulated nodes.
 
+mod moving;
 mod nodes;
 mod simulation;

@@ -1,0 +1,159 @@
+//! What is in the storage of each node, when all is quiet.
+//!
+//! Invariants
+//!  - *nothing-left*: a node holds no partition of a table that it has no part of.
+//!  - *all-replicas*: each range is of as many nodes as its keyspace wants, or of all there are,
+//!    and of none that has left.
+//!  - *equal*: after a repair all nodes that have a range have the same in it.
+
+use super::registers::{KEYS, TABLES};
+use super::world::Nodes;
+use cluster::placement::Replicas;
+use cluster::{Cluster, TableEntry};
+use model::{Token, Uuid};
+use mutation::compact::{CompactionFilter, Outside};
+use mutation::{Fragment, RingBound};
+use reader::multishard::MultishardOptions;
+use reader::{Budget, Slice, Source};
+use replication::repair::{Wanted, Watch};
+use replication::{Coordinator, moves};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use storage::{SourceOptions, Storage};
+use testkit::config::entry;
+use testkit::rows;
+
+/// Each partition that a node holds of a table: the fragments that are not forgotten yet, as text.
+type Held = BTreeMap<i32, Vec<String>>;
+
+/// All that is in the storage of this node, whoever it is of.
+async fn held(table: &'static str) -> Held {
+    let bound = |token, after| RingBound { token, key: None, after };
+    let bounds = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let storage = runtime::local::get::<Storage>();
+    let (id, how) = (entry(table, table).schema.id, MultishardOptions::EXACT);
+    let source = storage.open_multishard(id, bounds, Slice::full(), SourceOptions::QUERY, how);
+    let (mut source, mut all) = (source.expect("a source"), Vec::new());
+    loop {
+        let before = all.len();
+        source.fill(Budget::BATCH, &mut all).await.expect("a fill");
+        if all.len() == before {
+            break;
+        }
+    }
+    let mut out = Held::new();
+    let key = |fragment: &Fragment| match fragment {
+        Fragment::PartitionStart { key, .. } => {
+            Some(i32::from_be_bytes(key.key[..].try_into().expect("an int")))
+        }
+        _ => None,
+    };
+    for key in all.iter().filter_map(key) {
+        out.entry(key).or_default();
+    }
+    let now = runtime::time::wall_micros() / 1_000_000;
+    let mut filter = CompactionFilter::new(now, Box::new(|_| Outside::UNKNOWN));
+    let (mut kept, mut at) = (Vec::new(), 0);
+    all.into_iter().for_each(|fragment| filter.push(fragment, &mut kept));
+    for fragment in kept {
+        at = key(&fragment).unwrap_or(at);
+        out.entry(at).or_default().push(format!("{fragment:?}"));
+    }
+    out
+}
+
+/// Who has a key, as this node sees it.
+fn owners(table: &TableEntry, key: i32) -> BTreeSet<Uuid> {
+    let cluster = runtime::local::get::<Cluster>();
+    match cluster.replicas(table, rows::token(key)) {
+        Replicas::Here => BTreeSet::from([cluster.node().host_id]),
+        Replicas::Nodes(all) => all.iter().map(|replica| replica.host_id).collect(),
+    }
+}
+
+/// *nothing-left*: what these nodes hold and have no part of.
+pub(super) fn left_behind(nodes: &mut Nodes, members: &[usize]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for node in members.iter().copied() {
+        let foreign = nodes.run(node, async {
+            let me = runtime::local::get::<Cluster>().node().host_id;
+            let mut foreign = Vec::new();
+            for name in TABLES {
+                let (table, all) = (entry(name, name), held(name).await);
+                let keys = all.into_keys().filter(|key| !owners(&table, *key).contains(&me));
+                foreign.extend(keys.map(|key| (name, key)));
+            }
+            foreign
+        });
+        if !foreign.is_empty() {
+            wrong.push(format!("nothing-left: node {node} holds {foreign:?}"));
+        }
+    }
+    wrong
+}
+
+/// *all-replicas*, as one of the members sees it.
+pub(super) fn badly_placed(nodes: &mut Nodes, members: &[usize], copies: usize) -> Vec<String> {
+    let hosts: BTreeSet<Uuid> = members.iter().map(|node| nodes.host(*node)).collect();
+    let mut wrong = Vec::new();
+    for node in members.iter().copied() {
+        let of_keys = nodes.run(node, async {
+            let all = TABLES.iter().flat_map(|name| (0..KEYS).map(move |key| (*name, key)));
+            all.map(|(name, key)| (name, key, owners(&entry(name, name), key))).collect::<Vec<_>>()
+        });
+        for (name, key, owners) in of_keys {
+            let wanted = copies.min(hosts.len());
+            if owners.len() != wanted || !owners.is_subset(&hosts) {
+                wrong.push(format!("all-replicas: {key} of {name} is of {owners:?} at {node}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Each node removes what it has no part of, as `nodetool cleanup` has it.
+pub(super) fn clean(nodes: &mut Nodes, members: &[usize]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for node in members.iter().copied() {
+        let cleaned = nodes.run(node, async {
+            let tables = TABLES.map(|name| entry(name, name).schema.id);
+            moves::cleanup(tables.to_vec()).await
+        });
+        wrong.extend(cleaned.err().map(|why| format!("heals: cleanup of node {node}: {why}")));
+    }
+    wrong
+}
+
+/// Repairs all that a node has.
+pub(super) fn repair(nodes: &mut Nodes, node: usize) -> Result<(), String> {
+    nodes.run(node, async {
+        let tables = TABLES.map(|name| entry(name, name).schema.id).to_vec();
+        let wanted = Wanted { tables, ..Wanted::default() };
+        let coordinator = runtime::local::get::<Coordinator>();
+        coordinator.repair(wanted, Rc::new(Watch::default())).await
+    })
+}
+
+/// *equal*: what differs among those that have a range.
+pub(super) fn differing(nodes: &mut Nodes, members: &[usize]) -> Vec<String> {
+    // Who holds what of each.
+    type Kinds = BTreeMap<Vec<String>, Vec<usize>>;
+    let mut of_all: BTreeMap<(&str, i32), Kinds> = BTreeMap::new();
+    for node in members.iter().copied() {
+        let own = nodes.run(node, async {
+            let me = runtime::local::get::<Cluster>().node().host_id;
+            let mut own = Vec::new();
+            for name in TABLES {
+                let (table, mut all) = (entry(name, name), held(name).await);
+                let keys = (0..KEYS).filter(|key| owners(&table, *key).contains(&me));
+                own.extend(keys.map(|key| ((name, key), all.remove(&key).unwrap_or_default())));
+            }
+            own
+        });
+        for (at, what) in own {
+            of_all.entry(at).or_default().entry(what).or_default().push(node);
+        }
+    }
+    let several = of_all.into_iter().filter(|(_, kinds)| 1 < kinds.len());
+    several.map(|(at, kinds)| format!("equal: {at:?} is {kinds:#?}")).collect()
+}
