@@ -289,8 +289,8 @@ pub fn remove(host: Uuid, force: bool) -> Erased<'static, Result<(), String>> {
                 changed.map_err(|error| error.to_string())?;
                 let topology = cluster.topology();
                 match topology.member(host).map(|member| member.state) {
-                    // It is lost, and waits for others.
-                    Some(MemberState::Normal) => sleep(LOOK).await,
+                    // It is lost, and waits for others, or is about to arrive.
+                    Some(MemberState::Normal | MemberState::Joining) => sleep(LOOK).await,
                     _ => return left(&cluster, host).await,
                 }
             }
@@ -340,6 +340,10 @@ fn removing(catalog: &Catalog, host: Uuid, force: bool) -> Result<Vec<TopologyCh
     match topology.member(host).map(|member| member.state) {
         None => Err(format!("node {host} is not known")),
         Some(MemberState::Left) => Err(format!("node {host} has left already")),
+        // It is read already: it arrives, for nobody waits for it any more, and leaves then.
+        Some(MemberState::Joining) if topology.stage() == Some(Stage::ReadNew) => {
+            Ok(lost.into_iter().collect())
+        }
         Some(MemberState::Joining) => Ok(vec![TopologyChange::TurnBack(host)]),
         Some(MemberState::Leaving) => Ok(lost.into_iter().collect()),
         Some(MemberState::Normal) => {

@@ -330,6 +330,11 @@ impl Schedule {
     fn leave_until(&mut self, node: usize, stage: Stage) {
         self.run_for(2000);
         self.leave(node);
+        self.run_until(node, stage);
+    }
+
+    /// Until a node sees a stage.
+    fn run_until(&mut self, node: usize, stage: Stage) {
         for _ in 0..20_000 {
             if self.stage(node) == Some(stage) {
                 return;
@@ -459,6 +464,24 @@ fn a_node_that_has_given_all_away_does_not_serve_again() {
         schedule.nodes.start(gone);
         assert!(!schedule.nodes.wait(gone), "seed {seed}: node {gone} serves");
         schedule.away.insert(gone);
+        let wrong = schedule.finish();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
+}
+
+/// A node that joins dies for ever: it is removed, whatever stage it is in.
+#[test]
+fn a_node_that_dies_while_it_joins_holds_up_nobody() {
+    for (seed, stage) in [(1, Stage::Prepare), (3, Stage::ReadOld), (5, Stage::ReadNew)] {
+        let mut schedule = Schedule::of_four(seed, None);
+        schedule.run_for(2000);
+        let by = schedule.node();
+        let new = schedule.spares.pop().expect("a spare machine");
+        schedule.nodes.start(new);
+        schedule.run_until(by, stage);
+        let host = schedule.nodes.host(new);
+        schedule.nodes.crash(new);
+        assert!(schedule.is_removed(by, host), "seed {seed}: {stage:?}");
         let wrong = schedule.finish();
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }
