@@ -5,12 +5,13 @@
 //!    asks for.
 //!  - *all-have-it*: what all nodes can do is enabled by the leader.
 //!  - *votes-first*: who leaves gives up its vote, and the lead, before it has left: from then on
-//!    nobody hears it, and those that stay might be no majority with its vote.
+//!    nobody hears it, and those that stay might be no majority with its vote. Only while so many
+//!    are down that they would be none without it, it votes on.
 
 use super::Membership;
 use super::transport::number;
 use crate::schema::Catalog;
-use catalog::{Member, MemberState, TopologyChange};
+use catalog::{Member, MemberState, Stage, TopologyChange};
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
 use model::Uuid;
 use runtime::time::sleep;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
+/// The same while nodes join or leave, which wait for it.
+const PERIOD_OF_MOVES: Duration = Duration::from_millis(50);
 /// How long one change may take before it is thought over again.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
 
@@ -53,15 +56,16 @@ pub(super) async fn follow(membership: Rc<Membership>) {
             let present = topology.present().filter(|it| !membership.is_lost(it.host_id));
             let present: Vec<&Arc<Member>> = present.collect();
             let is_alive = |member: &Member| membership.cluster.is_alive(member.host_id);
-            let wanted = wanted(&present, &status.members, status.leader, is_alive);
+            // Until then they count among those of whom some may fail.
+            let goes = |member: &Member| topology.stage() == Some(Stage::ReadNew) && leaves(member);
+            let wanted = wanted(&present, &status.members, status.leader, (is_alive, goes));
             if let Some((voters, learners)) = wanted
                 && let Err(why) = group.set_members(voters, learners, CHANGE_MAX).await
             {
                 tracing::warn!(target: "membership", "the voters cannot be changed: {why}");
             }
-            if topology.member(membership.own().host_id).is_some_and(|me| leaves(me))
-                && status.members.is_settled()
-            {
+            let me = topology.member(membership.own().host_id);
+            if me.is_some_and(|me| goes(me)) && status.members.is_settled() {
                 group.step_down(STEP_DOWN_MAX).await;
             }
             if !membership.lost_to_tell().is_empty() {
@@ -71,7 +75,8 @@ pub(super) async fn follow(membership: Rc<Membership>) {
                 membership.enable_features().await;
             }
         }
-        sleep(PERIOD).await;
+        let moves = membership.cluster.topology().movers().next().is_some();
+        sleep(if moves { PERIOD_OF_MOVES } else { PERIOD }).await;
     }
 }
 
@@ -106,32 +111,33 @@ impl Membership {
     }
 }
 
-/// Who should vote, and who should not, of these nodes; `None` where it is so already, or this
+/// Who should vote, and who should not, of these nodes, some of which are about to go; `None` where it is so already, or this
 /// node's topology has not got anybody yet.
 fn wanted(
     present: &[&Arc<Member>],
     members: &Members,
     leader: Option<NodeId>,
-    is_alive: impl Fn(&Member) -> bool,
+    (is_alive, goes): (impl Fn(&Member) -> bool, impl Fn(&Member) -> bool),
 ) -> Option<(Vec<NodeId>, Vec<NodeId>)> {
+    let candidate = |member: &&Arc<Member>| {
+        let node = number(member.host_id);
+        Candidate {
+            node,
+            dc: member.data_center.clone(),
+            rack: member.rack.clone(),
+            is_alive: is_alive(member),
+            is_voter: members.voters.contains(&node),
+        }
+    };
     // *votes-first*: who leads steps down before.
-    let may_vote =
-        |member: &&&Arc<Member>| !leaves(member) || leader == Some(number(member.host_id));
-    let candidates: Vec<Candidate> = present
-        .iter()
-        .filter(may_vote)
-        .map(|member| {
-            let node = number(member.host_id);
-            Candidate {
-                node,
-                dc: member.data_center.clone(),
-                rack: member.rack.clone(),
-                is_alive: is_alive(member),
-                is_voter: members.voters.contains(&node),
-            }
-        })
-        .collect();
-    let chosen = choose_voters(&candidates, leader);
+    let may_vote = |member: &&&Arc<Member>| !goes(member) || leader == Some(number(member.host_id));
+    let stay: Vec<Candidate> = present.iter().filter(may_vote).map(candidate).collect();
+    let mut chosen = choose_voters(&stay, leader);
+    let lives = |one: &&Candidate| one.is_alive && chosen.contains(&one.node);
+    if 2 * stay.iter().filter(lives).count() <= chosen.len() {
+        // While others are down those that leave are needed.
+        chosen = choose_voters(&present.iter().map(candidate).collect::<Vec<_>>(), leader);
+    }
     let of = |votes: bool| {
         let nodes = present.iter().map(|member| number(member.host_id));
         let mut nodes: Vec<NodeId> = nodes.filter(|node| chosen.contains(node) == votes).collect();
@@ -161,7 +167,7 @@ mod tests {
         let first = Members { voters: vec![NodeId(1)], ..Members::default() };
         let check = |members: &Members, alive: &[u64], expected: Option<(&[u64], &[u64])>| {
             let is_alive = |member: &Member| alive.contains(&number(member.host_id).0);
-            let found = wanted(&present, members, Some(NodeId(1)), is_alive);
+            let found = wanted(&present, members, Some(NodeId(1)), (is_alive, leaves));
             let ids = |ids: &[u64]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
             let expected = expected.map(|(voters, learners)| (ids(voters), ids(learners)));
             assert_eq!(found, expected, "{members:?}");
@@ -170,20 +176,24 @@ mod tests {
         let all = Members { voters: [1, 2, 3].map(NodeId).into(), ..Members::default() };
         check(&all, &[1, 2, 3], None);
         check(&all, &[1], None);
-        assert_eq!(wanted(&[], &first, None, |_| true), None);
+        assert_eq!(wanted(&[], &first, None, (|_: &Member| true, leaves)), None);
         // *votes-first*
-        let leaving = |numbers: &[u128], leader: u64| {
+        let leaving_with = |numbers: &[u128], leader: u64, alive: &[u64]| {
             let leave = |topology: catalog::Topology, it: &u128| {
                 topology.apply(&TopologyChange::Leave(Uuid::from_u128(*it)))
             };
             let leaving = numbers.iter().fold(nodes.clone(), leave);
             let present: Vec<&Arc<Member>> = leaving.present().collect();
-            wanted(&present, &all, Some(NodeId(leader)), |_| true)
+            let is_alive = |member: &Member| alive.contains(&number(member.host_id).0);
+            wanted(&present, &all, Some(NodeId(leader)), (is_alive, leaves))
         };
+        let leaving = |numbers: &[u128], leader| leaving_with(numbers, leader, &[1, 2, 3]);
         let ids = |ids: &[u64]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
         assert_eq!(leaving(&[3], 1), Some((ids(&[1, 2]), ids(&[3]))));
         assert_eq!(leaving(&[2, 3], 1), Some((ids(&[1]), ids(&[2, 3]))));
         assert_eq!(leaving(&[1], 1), None);
+        // One is down: without the one that leaves there would be no majority.
+        assert_eq!(leaving_with(&[3], 1, &[1, 3]), None);
         assert_eq!(leaving(&[1, 2], 1), Some((ids(&[1, 3]), ids(&[2]))));
     }
 }
