@@ -111,8 +111,8 @@ impl Membership {
     }
 }
 
-/// Who should vote, and who should not, of these nodes, some of which are about to go; `None` where it is so already, or this
-/// node's topology has not got anybody yet.
+/// Who should vote, and who should not, of these nodes, some of which are about to go; `None`
+/// where it is so already, or this node's topology has not got anybody yet.
 fn wanted(
     present: &[&Arc<Member>],
     members: &Members,

@@ -5,7 +5,8 @@ use replication::moves::Planted;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A mistake is found within so many schedules, which do not always begin with the first, in words that name one of these invariants.
+/// A mistake is found within so many schedules, which do not always begin with the first, in
+/// words that name one of these invariants.
 fn is_found(mistake: Planted, schedules: Range<u64>, words: &[&str]) {
     let run = |seed| Schedule::new(seed, Some(mistake)).run();
     is_found_by(run, mistake, schedules, words);
