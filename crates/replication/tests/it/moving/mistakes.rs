@@ -67,7 +67,7 @@ fn what_is_removed_early_is_found() {
 
 #[test]
 fn a_leader_that_skips_stages_is_found() {
-    is_found(Planted::SkipsStages, 0..100, &LOST);
+    is_found(Planted::SkipsStages, 0..400, &LOST);
 }
 
 #[test]
