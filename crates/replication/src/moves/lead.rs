@@ -258,6 +258,7 @@ async fn votes_given_up(coordinator: &Coordinator) -> Result<(), String> {
             member.state == MemberState::Leaving && lives && membership::votes(member.host_id)
         };
         let voter = topology.movers().find(votes).map(|member| member.host_id);
+        debug_assert!(voter.is_none_or(|it| !it.is_nil()), "one-hand: a node without a name votes");
         match voter {
             // Who leads next sees to it.
             _ if !membership::leads() => return Err("this node leads no longer".to_owned()),

@@ -53,6 +53,7 @@ impl Known {
     /// The repair after which nothing has changed here; 0: none.
     pub(crate) async fn agreed(&self, part: Part) -> u128 {
         let Some((session, then)) = self.agreed.borrow().get(&part).cloned() else { return 0 };
+        debug_assert!(session != 0, "unchanged: {part:?} is known by the repair of nobody");
         if *then == counts(part).await {
             return session;
         }

@@ -67,7 +67,8 @@ fn what_is_removed_early_is_found() {
 
 #[test]
 fn a_leader_that_skips_stages_is_found() {
-    is_found(Planted::SkipsStages, 0..400, &LOST);
+    let words = [&LOST[..], &["acknowledged-at-level"]].concat();
+    is_found(Planted::SkipsStages, 60..460, &words);
 }
 
 #[test]
