@@ -4,13 +4,20 @@
 //! Invariants
 //!  - *not-while-it-gets*: nothing is removed of a range that this node has, or is about to get: a
 //!    removal and the preparation of a stage wait for each other.
+//!  - *removed-for-good*: what is removed does not come back: first nobody writes to this node any
+//!    more what it is to remove.
 
+use super::lead::ask_barrier;
+use super::part::PAUSE;
 use super::{LOOK, Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};
-use cluster::{MemberState, Replication, Schema, Side, Stage, TableEntry, TableKind, Topology};
+use cluster::{
+    Member, MemberState, Replication, Schema, Side, Stage, TableEntry, TableKind, Topology,
+};
 use model::{TableId, Token, Uuid};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
+use runtime::task::join_all;
 use runtime::time::sleep;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -25,10 +32,12 @@ pub(super) type Ranges = BTreeMap<TableId, Vec<(Token, Token)>>;
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
     let mut touched =
         (BTreeSet::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
+    let mut is_due = false;
     loop {
         sleep(LOOK).await;
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
-        if Arc::ptr_eq(&topology, &touched.1) && Rc::ptr_eq(&schema, &touched.2) {
+        let is_same = Arc::ptr_eq(&topology, &touched.1) && Rc::ptr_eq(&schema, &touched.2);
+        if is_same && !is_due {
             continue;
         }
         let me = coordinator.cluster.node().host_id;
@@ -36,9 +45,16 @@ pub(super) async fn follow(coordinator: Rc<Coordinator>) {
         (touched.1, touched.2) = (topology, schema);
         // Who leaves may turn back.
         let waits = !is_normal(&touched.1, me) || is_moving(&touched.1, &touched.2);
-        if touched.0.is_empty() || waits {
+        is_due = !touched.0.is_empty() && !waits;
+        if !is_due {
             continue;
         }
+        if let Err(why) = nobody_writes(&coordinator).await {
+            tracing::debug!(target: "moves", "what was given away stays for now: {why}");
+            sleep(PAUSE).await;
+            continue;
+        }
+        is_due = false;
         let tables = std::mem::take(&mut touched.0);
         if let Err(why) = remove(&coordinator, tables.clone()).await {
             tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
@@ -46,6 +62,23 @@ pub(super) async fn follow(coordinator: Rc<Coordinator>) {
             touched.0.extend(tables);
         }
     }
+}
+
+/// Waits until nobody writes any more to who has a range no longer (*removed-for-good*). Of a node
+/// that does not answer anybody, nothing comes.
+async fn nobody_writes(coordinator: &Coordinator) -> Result<(), String> {
+    // What waits here would hide either mistake for most of the time.
+    if super::is_planted(Planted::RemovesEarly) || super::is_planted(Planted::WritesLate) {
+        return Ok(());
+    }
+    let topology = coordinator.cluster.topology();
+    let lives = |member: &&Arc<Member>| {
+        !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
+    };
+    let members: Vec<Arc<Member>> = topology.present().filter(lives).cloned().collect();
+    debug_assert!(!members.is_empty(), "removed-for-good: this node is no member");
+    let passed = join_all(members.iter().map(ask_barrier)).await;
+    passed.into_iter().try_for_each(|passed| passed.map(drop))
 }
 
 fn is_normal(topology: &Topology, me: Uuid) -> bool {

@@ -348,7 +348,8 @@ fn is_here(member: &Member) -> bool {
     own_coordinator().is_ok_and(|it| it.cluster.node().host_id == member.host_id)
 }
 
-async fn ask_barrier(member: &Arc<Member>) -> Result<Progress, String> {
+/// A node shows what was decided, and ends what began before.
+pub(super) async fn ask_barrier(member: &Arc<Member>) -> Result<Progress, String> {
     let done = match is_here(member) {
         true => barrier().await,
         false => ask(member, verb::MOVE_BARRIER, Vec::new(), BARRIER_MAX).await.map(drop),

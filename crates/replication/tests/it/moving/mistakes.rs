@@ -51,7 +51,8 @@ fn a_node_that_takes_nothing_is_found() {
 
 #[test]
 fn stages_that_wait_for_nobody_are_found() {
-    is_found(Planted::WaitsForNobody, 110..510, &LOST);
+    let words = [&LOST[..], &["acknowledged-at-level"]].concat();
+    is_found(Planted::WaitsForNobody, 180..580, &words);
 }
 
 #[test]
