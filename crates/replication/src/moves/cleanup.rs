@@ -7,7 +7,7 @@
 //!  - *removed-for-good*: what is removed does not come back: first nobody writes to this node any
 //!    more what it is to remove.
 
-use super::lead::ask_barrier;
+use super::barrier::ask_barrier;
 use super::part::PAUSE;
 use super::{LOOK, Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};

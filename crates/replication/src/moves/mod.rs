@@ -32,6 +32,7 @@
 //!    what was deleted may be on its way.
 //!  - *durable-when-done*: what was taken is on the disk before a node says that it is done.
 
+mod barrier;
 mod cleanup;
 mod files;
 mod give;
@@ -41,9 +42,10 @@ mod tablets;
 mod take;
 
 pub use crate::wire::moves::Progress;
+pub(crate) use barrier::barrier;
 pub use cleanup::cleanup;
 pub(crate) use give::{block, end, give};
-pub(crate) use lead::barrier;
+
 pub use part::Giver;
 pub(crate) use take::step;
 
