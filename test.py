@@ -41,7 +41,7 @@ Suites of cargo are built by the driver of clippy, so that lints and tests share
 
 A pytest suite may hold a requirements.txt; then it runs in an environment of its own with what that
 file names, else in .venv with what tests/requirements.txt names. The last line is always
-"N passed, N failed, N skipped".
+"N passed, N failed, N skipped"; above it stand the names of the tests that failed.
 """
 import argparse
 import contextlib
@@ -70,19 +70,24 @@ import reach  # noqa: E402  pylint: disable=wrong-import-position
 
 VENV = ROOT / ".venv"
 WORK = ROOT / ".test"
+CARGO_FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.M)
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 WARNED = re.compile(r"^warning: `.*` \(.*\) generated \d+ warning", re.M)
 PLAIN_RESULT = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 
 
 class Counts:
-    def __init__(self, passed=0, failed=0, skipped=0):
+    """What came of tests; of those that failed, the names as far as they are known."""
+
+    def __init__(self, passed=0, failed=0, skipped=0, names=()):
         self.passed, self.failed, self.skipped = passed, failed, skipped
+        self.names = list(names)
 
     def add(self, other):
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.names += other.names
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -249,6 +254,7 @@ def run_cargo(suite, args, word, env):
     env = env if "--manifest-path" in args else with_lints(env)
     code, output = run(command, suite.seconds, env=env, on_line=on_line)
     total = counts_of(output, CARGO_RESULT) or Counts()
+    total.names = CARGO_FAILED.findall(output)
     if code and not total.failed:
         total.failed = 1
     return total, output
@@ -307,7 +313,9 @@ def run_cases(suite, name, python, cases, word, env):
         tests, errors, failures, skipped = (
             int(case.get(key)) for key in ("tests", "errors", "failures", "skipped"))
         failed = failures + errors
-        total = Counts(max(tests - failed - skipped, 0), failed, skipped)
+        names = [f"{it.get('classname')}::{it.get('name')}" for it in case.iter("testcase")
+                 if it.find("failure") is not None or it.find("error") is not None]
+        total = Counts(max(tests - failed - skipped, 0), failed, skipped, names)
     except (OSError, AttributeError, ElementTree.ParseError):
         total = Counts(failed=1)
     if code and not total.failed:
@@ -442,10 +450,11 @@ class Lane:
         name = chosen.suite.name
         if chosen.suite.server and not self.server_built:
             with self.printing:
-                self.total.add(Counts(failed=1))
+                self.total.add(Counts(failed=1, names=[f"{name}: the server does not build"]))
             return "   failed: the server does not build"
         begun = time.monotonic()
         counts, output = run_suite(chosen, self.word, self.env)
+        counts.names = [f"{name}: {it}" for it in counts.names or [name] * bool(counts.failed)]
         with self.printing:
             self.total.add(counts)
         lines = []
@@ -576,6 +585,9 @@ def main():
     started = time.monotonic()
     total = Lane(chosen, arguments).run()
     say(f"all of it took {time.monotonic() - started:.0f} s")
+    # Once more, for what was said of them may be far above, or cut off.
+    for name in total.names:
+        say(f"failed: {name}")
     say(str(total))
     return int(0 < total.failed)
 
