@@ -19,6 +19,13 @@ def three_nodes():
         yield nodes
 
 
+@pytest.fixture(name="even")
+def three_of_even_shares():
+    """Of one token each a node may be the first of so small a range that no row is in it."""
+    with Nodes(3, "--hinted-handoff-enabled", "false", "--num-tokens", "32") as nodes:
+        yield nodes
+
+
 def at(level, text):
     return SimpleStatement(text, consistency_level=getattr(ConsistencyLevel, level))
 
@@ -112,18 +119,18 @@ def test_a_node_that_has_missed_writes_has_all_after_a_repair(nodes, tablets):
     assert done and all(figures == ("0", "0", "0") for figures in done), done
 
 
-def test_each_node_repairs_the_ranges_of_which_it_is_the_first(nodes):
-    session = nodes[0].connect()
+def test_each_node_repairs_the_ranges_of_which_it_is_the_first(even):
+    session = even[0].connect()
     tables(session, False)
-    down(nodes, 1)
+    down(even, 1)
     for k in range(100):
         session.execute(at("QUORUM", f"INSERT INTO ks.t (k, v) VALUES ({k}, 1)"))
-    back(nodes, 1)
+    back(even, 1)
     have = []
-    for node in nodes:
+    for node in even:
         repair(node, False, "-pr", "ks", "t")
-        have.append(len(rows(nodes[1])["t"]))
-    assert 0 < have[0] < have[1] <= have[2] == 100, have
+        have.append(len(rows(even[1])["t"]))
+    assert 0 < have[0] < have[1] < have[2] == 100, have
 
 
 def test_a_replica_that_is_down_is_named(nodes):
@@ -148,6 +155,33 @@ def test_a_replica_that_is_down_is_named(nodes):
     repair(nodes[0], False, "-hosts", f"{nodes[0].address},{nodes[1].address}", "ks")
     # Nothing has to be compared of what is there once.
     assert api(nodes[0], "/storage_service/repair_async/one", "POST") > number
+
+
+def test_a_node_that_lacks_data_is_rebuilt_from_others(nodes):
+    session = nodes[0].connect()
+    tables(session, False)
+    keyspace(session, "cut", True)
+    agree([node.connect() for node in nodes])
+    down(nodes, 2)
+    for k in range(100):
+        session.execute(at("QUORUM", f"INSERT INTO ks.t (k, v) VALUES ({k}, 1)"))
+        session.execute(at("QUORUM", f"INSERT INTO cut.t (k, v) VALUES ({k}, 1)"))
+    back(nodes, 2)
+    path = "/storage_service/rebuild"
+    assert "'elsewhere'" in refused(nodes[2], path, source_dc="elsewhere")
+    down(nodes, 1)
+    failed = nodetool(nodes[2], "rebuild")
+    assert failed.returncode != 0 and "is down" in failed.stderr, failed
+    assert nodes[1].address in failed.stderr, failed
+    # The one that is left has all.
+    done = nodetool(nodes[2], "rebuild", "--force", "datacenter1")
+    assert done.returncode == 0, done.stderr
+    own = nodes[2].connect()
+    for table in "ks.t", "cut.t":
+        assert own.execute(at("ONE", f"SELECT count(*) FROM {table}")).one().count == 100
+    assert "rebuild from data center datacenter1 ended: " in nodes[2].log.read_text()
+    tasks = api(nodes[2], "/task_manager/list_module_tasks/node_ops")
+    assert [task["state"] for task in tasks if task["type"] == "rebuild"] == ["failed", "done"]
 
 
 def test_what_cannot_be_is_refused(nodes):

@@ -158,8 +158,9 @@ def test_the_ring_is_that_of_one_node(node, cql):
         assert status == 400 and "per-table" in answer["message"]
     assert get(node, "/gossiper/endpoint/live") == [node.address]
     assert get(node, "/gossiper/endpoint/down") == []
-    status, answer = ask(node, "POST", "/storage_service/decommission")
-    assert status == 500 and "only one" in answer["message"]
+    for path in ("decommission", "rebuild"):
+        status, answer = ask(node, "POST", f"/storage_service/{path}")
+        assert status == 500 and "only one" in answer["message"]
 
 
 def test_a_repair_of_one_copy_has_succeeded(node, cql):

@@ -26,6 +26,7 @@ mod metrics;
 mod moves;
 mod peers;
 mod proxy;
+mod rebuild;
 mod repair;
 mod ring;
 mod snapshots;
@@ -206,6 +207,7 @@ fn api() -> Api {
     ring::operations(&mut api);
     storage_service::operations(&mut api);
     repair::operations(&mut api);
+    rebuild::operations(&mut api);
     upkeep::operations(&mut api);
     snapshots::operations(&mut api);
     column_family::operations(&mut api);

@@ -86,9 +86,6 @@ fn cannot(api: &mut Api) {
     let path = "/storage_service/move";
     api.cannot(Method::POST, path, "Moves to another place of the ring", FOR_LIFE);
     api.cannot(Method::POST, "/storage_service/assassinate", "Forgets a node", IN_ORDER);
-    api.cannot(Method::POST, "/storage_service/rebuild", "Takes all data from others", ALONE)
-        .takes("source_dc", Kind::Text, "Their data center")
-        .takes("force", Kind::Flag, "Whether it is done with risks");
     for (path, summary) in [
         ("/storage_service/tablets/move", "Moves a tablet between shards or nodes"),
         ("/storage_service/tablets/add_replica", "Gives a tablet one more copy"),
@@ -118,7 +115,7 @@ fn of_state(door: &Door, state: MemberState) -> Value {
 }
 
 /// Where data can go to.
-fn check_others(door: &Door) -> Result<(), Answer> {
+pub(super) fn check_others(door: &Door) -> Result<(), Answer> {
     match Nodes::seen(&door.cluster).others().next() {
         Some(_) => Ok(()),
         None => Err(Answer::refused(500, ALONE)),

@@ -211,7 +211,7 @@ fn begin(
 }
 
 /// Does a repair, and notes how far it is.
-async fn watch(task: &Running, job: &Rc<dyn super::RepairJob>) -> Result<(), String> {
+pub(super) async fn watch(task: &Running, job: &Rc<dyn super::RepairJob>) -> Result<(), String> {
     let mut run = job.run();
     let note = || {
         let (done, all) = job.progress();
