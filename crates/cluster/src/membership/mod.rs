@@ -469,10 +469,10 @@ impl Membership {
         }
     }
 
-    /// Others are told soon of a change of the schema.
+    /// Others are told soon of a change of the catalog; new ones among them are greeted soon.
     async fn tell_changes(self: Rc<Self>) {
-        let mut events = self.cluster.subscribe();
-        while events.next().await.is_some() {
+        loop {
+            self.cluster.changed().await;
             self.news.notify_one();
         }
     }

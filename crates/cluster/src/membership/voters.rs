@@ -14,14 +14,13 @@ use crate::schema::Catalog;
 use catalog::{Member, MemberState, Stage, TopologyChange};
 use consensus::{Candidate, Members, NodeId, Role, choose_voters};
 use model::Uuid;
-use runtime::time::sleep;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks.
+/// Between two looks, where the catalog does not change.
 const PERIOD: Duration = Duration::from_millis(500);
-/// The same while nodes join or leave, which wait for it.
+/// The same while nodes join or leave, which wait for it: of who votes the catalog does not tell.
 const PERIOD_OF_MOVES: Duration = Duration::from_millis(50);
 /// How long one change may take before it is thought over again.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
@@ -45,9 +44,8 @@ fn leaves(member: &Member) -> bool {
 /// Runs for ever.
 pub(super) async fn follow(membership: Rc<Membership>) {
     loop {
-        for member in membership.cluster.topology().members() {
-            membership.book.note(member.host_id);
-        }
+        let looked_at = membership.cluster.topology();
+        looked_at.members().for_each(|member| membership.book.note(member.host_id));
         let group = membership.group.borrow().as_ref().map(|(_, group)| group.clone());
         let Some(group) = group else { return };
         let status = group.status();
@@ -75,8 +73,13 @@ pub(super) async fn follow(membership: Rc<Membership>) {
                 membership.enable_features().await;
             }
         }
-        let moves = membership.cluster.topology().movers().next().is_some();
-        sleep(if moves { PERIOD_OF_MOVES } else { PERIOD }).await;
+        let topology = membership.cluster.topology();
+        if topology.version() != looked_at.version() {
+            continue;
+        }
+        let moves = topology.movers().next().is_some();
+        let period = if moves { PERIOD_OF_MOVES } else { PERIOD };
+        membership.cluster.changed_within(period).await;
     }
 }
 

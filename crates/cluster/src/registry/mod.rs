@@ -35,14 +35,16 @@ use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
 use order::{Order, Proposed};
 use runtime::Erased;
-use runtime::sync::Semaphore;
-use runtime::task::Scope;
+use runtime::sync::{Notify, Semaphore};
+use runtime::task::{Scope, race};
+use runtime::time::sleep;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use steps::Steps;
 use storage::Storage;
 
@@ -102,6 +104,8 @@ pub struct Cluster {
     activity: Cell<Option<Activity>>,
     /// Of the topology that this shard shows.
     placement: RefCell<Rc<Placement>>,
+    /// The shard shows another snapshot.
+    changed: Notify,
 }
 
 impl Cluster {
@@ -129,6 +133,7 @@ impl Cluster {
             access: Access::new(catalog),
             peers: Peers::default(),
             activity: Cell::default(),
+            changed: Notify::new(),
         }
     }
 
@@ -155,6 +160,17 @@ impl Cluster {
     /// The nodes of the cluster, as this shard knows them; none before this node has joined them.
     pub fn topology(&self) -> Arc<Topology> {
         self.catalog.borrow().topology.clone()
+    }
+
+    /// Waits until this shard shows another snapshot. Who waits for something looks at the snapshot
+    /// first, and again afterwards.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The same, until so much time is over.
+    pub async fn changed_within(&self, time: Duration) {
+        race(self.changed(), sleep(time)).await;
     }
 
     /// What this node did in the last seconds: on shard 0, and of a node that knows others.
@@ -687,6 +703,7 @@ async fn show(command: Command, read: Read, altered: Vec<TableSchema>) {
         if before.version() != cluster.topology().version() {
             cluster.place();
         }
+        cluster.changed.notify_all();
         (cluster.schema().version, gone)
     };
     let shown = runtime::on_all_shards(show).await;

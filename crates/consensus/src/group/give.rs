@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *as-labelled*: a snapshot is of the machine exactly at the entry that its label names.
 //!  - *one-each*: a follower has one snapshot open at most; one that it does not read is closed.
+//!  - *next-at-once*: a follower waits for others' snapshots no longer than these are read.
 
 use super::shared::Shared;
 use super::snapshots::Session;
@@ -14,7 +15,7 @@ use runtime::time::{Instant, sleep};
 use std::rc::Rc;
 use tracing::warn;
 
-/// The most snapshots that are open at once.
+/// The most snapshots that are read at once.
 const OPEN_MAX: usize = 4;
 
 /// Gives up on followers that do not read.
@@ -34,6 +35,7 @@ pub(super) fn tick(shared: &Shared) {
     for node in late {
         giving.heard.remove(&node);
         giving.open.remove(&node);
+        giving.waiting.remove(&node);
     }
 }
 
@@ -60,24 +62,48 @@ pub(super) fn asked(shared: &Rc<Shared>, from: NodeId, id: u64, number: u32) {
         },
         None if number == 0 => {
             giving.open.remove(&from);
-            if giving.open.len() < OPEN_MAX {
-                scope.spawn(open(shared.clone(), from, id));
+            // One that is about to be opened for it is what it asks for again, or else goes.
+            if giving.opening.get(&from) != Some(&id) {
+                giving.waiting.insert(from, id);
             }
+            drop(giving);
+            open_next(shared);
         }
         None => shared.send(from, Class::Control, &Message::Gone { id }),
     }
 }
 
+/// Opens snapshots for those that wait, as many as may be (*next-at-once*).
+fn open_next(shared: &Rc<Shared>) {
+    let Some(scope) = shared.scope.upgrade().filter(|_| !shared.is_stopped()) else { return };
+    let mut giving = shared.giving.borrow_mut();
+    while giving.busy() < OPEN_MAX {
+        let next = giving.waiting.keys().find(|node| !giving.opening.contains_key(*node)).copied();
+        let Some(node) = next else { return };
+        let id = giving.waiting.remove(&node).expect("it waits");
+        debug_assert!(!giving.open.contains_key(&node), "one-each: a second one for {node}");
+        giving.opening.insert(node, id);
+        scope.spawn(open(shared.clone(), node, id));
+    }
+}
+
 async fn open(shared: Rc<Shared>, from: NodeId, id: u64) {
-    match open_at(&shared).await {
-        Ok(None) => {}
-        Ok(Some((cut, pieces))) => {
+    let opened = open_at(&shared).await;
+    shared.giving.borrow_mut().opening.remove(&from);
+    // Who asks for another one meanwhile has no use for it.
+    let is_wanted = !shared.giving.borrow().waiting.contains_key(&from);
+    match opened {
+        Ok(Some((cut, pieces))) if is_wanted => {
             let session = Session { id, cut: cut.clone(), last: None, pieces: None };
             shared.giving.borrow_mut().open.insert(from, session);
             shared.counters.add(|c| &c.snapshots_given);
             read_on(shared, from, (id, 0), cut, pieces).await;
         }
-        Err(why) => warn!("node {} cannot give a snapshot: {why}", shared.me),
+        Ok(_) => open_next(&shared),
+        Err(why) => {
+            warn!("node {} cannot give a snapshot: {why}", shared.me);
+            open_next(&shared);
+        }
     }
 }
 
@@ -114,7 +140,8 @@ async fn read_on(
         Err(why) => {
             warn!("node {} cannot read a snapshot: {why}", shared.me);
             shared.giving.borrow_mut().open.remove(&from);
-            return shared.send(from, Class::Control, &Message::Gone { id });
+            shared.send(from, Class::Control, &Message::Gone { id });
+            return open_next(&shared);
         }
     };
     let piece = Piece { id, number, cut, bytes };
@@ -124,6 +151,11 @@ async fn read_on(
     };
     debug_assert!(session.cut == piece.cut, "as-labelled: two labels of one snapshot");
     session.last = Some(piece.clone());
-    session.pieces = Some(pieces);
+    let is_over = session.is_over();
+    session.pieces = (!is_over).then_some(pieces);
+    drop(giving);
     shared.send(from, Class::Bulk, &Message::Piece(piece));
+    if is_over {
+        open_next(&shared);
+    }
 }

@@ -19,6 +19,10 @@ pub(super) struct Giving {
     /// When a follower was last heard of, of those that a snapshot was offered to.
     pub(super) heard: BTreeMap<NodeId, Instant>,
     pub(super) open: BTreeMap<NodeId, Session>,
+    /// Followers that wait until another one's snapshot has been read, by what they call theirs.
+    pub(super) waiting: BTreeMap<NodeId, u64>,
+    /// The same of those whose snapshot is about to be opened.
+    pub(super) opening: BTreeMap<NodeId, u64>,
 }
 
 /// A snapshot that a follower reads.
@@ -37,7 +41,19 @@ impl fmt::Debug for Session {
     }
 }
 
+impl Session {
+    /// Whether all of it was sent. Its last piece may be asked for again.
+    pub(super) fn is_over(&self) -> bool {
+        self.last.as_ref().is_some_and(|piece| piece.bytes.is_none())
+    }
+}
+
 impl Giving {
+    /// How many snapshots are being read, or are about to be.
+    pub(super) fn busy(&self) -> usize {
+        self.opening.len() + self.open.values().filter(|session| !session.is_over()).count()
+    }
+
     /// A follower was told that it needs one.
     pub(super) fn offered(&mut self, node: NodeId) {
         self.heard.insert(node, Instant::now());

@@ -4,8 +4,10 @@
 //!
 //! From the ground up: [`world`] (machines, and what happens to them), [`registers`] (what clients
 //! do, and what they may see), [`held`] (what is in the storage of each node), [`schedule`] (who
-//! comes, goes and fails, from a seed), [`mistakes`] (planted ones, each of which is found).
+//! comes, goes and fails, from a seed), [`mistakes`] (planted ones, each of which is found);
+//! [`crowd`] (many nodes).
 
+mod crowd;
 mod held;
 mod mistakes;
 mod registers;
