@@ -64,12 +64,7 @@ impl Storage {
                 }
             };
             let shard = self.shard().clone();
-            let merges = async move {
-                for tablet in &table.tablets {
-                    compact::merge_all(&shard, &table, tablet, &adjust).await?;
-                }
-                Ok(())
-            };
+            let merges = async move { compact::merge_all(&shard, &table, &adjust).await };
             // A caller who leaves leaves no merge halfway (*not-by-halves*).
             let merged = self.scope().spawn_in(runtime::group::MAINTENANCE, merges).await;
             merged.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))

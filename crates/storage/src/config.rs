@@ -107,6 +107,10 @@ pub(crate) enum Planted {
     ClearsNoSharers,
     /// SSTables that are cleared are removed without a record that all of them go.
     ClearsApart,
+    /// Tablets that are divided leave their memtables behind.
+    DividesNoMemtables,
+    /// Of what was let go of nothing is known after a division.
+    DividesForgetful,
 }
 
 impl Config {

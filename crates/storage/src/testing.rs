@@ -2,6 +2,7 @@
 
 use model::schema::TableOptions;
 use model::{ClusteringOrder, Column, ColumnId, ColumnKind, TableId, TableSchema, Type};
+use model::{TabletMap, Token};
 use mutation::{
     Cell, CellState, ClusteringPosition, ClusteringRange, CollectionWriter, FrozenMutation, Marker,
     MutationBuilder, RangeTombstone, RowBuilder, Tombstone,
@@ -192,4 +193,26 @@ pub(crate) fn random_mutation(
         builder.row(&clustering(&place), &random_row(prng, shape));
     }
     builder.freeze()
+}
+
+/// Another division of the ring, in which each token stays on its shard: some neighbours of one
+/// shard become one, and some tablets several.
+pub(crate) fn divided(map: &TabletMap, prng: &mut Prng) -> TabletMap {
+    let (mut lasts, mut shards) = (Vec::new(), Vec::new());
+    let (rejoins, splits) = (prng.between(1, 4), prng.between(1, 4));
+    for index in 0..map.count() {
+        let ((after, last), shard) = (map.range(index), map.shards()[index]);
+        let width = (last.0 as u64).wrapping_sub(after.0 as u64);
+        if prng.one_in(splits) && 2 < width {
+            let middle = (after.0 as u64).wrapping_add(1 + prng.below(width - 2)) as i64;
+            lasts.push(Token(middle));
+            shards.push(shard);
+        }
+        let next = map.shards().get(index + 1);
+        if next != Some(&shard) || !prng.one_in(rejoins) {
+            lasts.push(last);
+            shards.push(shard);
+        }
+    }
+    TabletMap::new(lasts, shards)
 }

@@ -98,7 +98,7 @@ impl Job {
             }
             _ => (0, 0),
         };
-        (class, Reverse(bytes), self.inputs.len(), self.table.id, self.tablet.index)
+        (class, Reverse(bytes), self.inputs.len(), self.table.id, self.tablet.index.get())
     }
 
     /// On whose behalf it asks for the disk.

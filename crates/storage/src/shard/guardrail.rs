@@ -59,7 +59,7 @@ impl Shard {
         // What is no table of this shard the write itself finds out.
         let Some(table) = self.table(view.table()) else { return Ok(Exceeded::default()) };
         let unwatched = table.watch.get() == Watch::NONE;
-        if unwatched || table.tablets.iter().all(|tablet| tablet.knows_nothing()) {
+        if unwatched || table.tablets().iter().all(|tablet| tablet.knows_nothing()) {
             return Ok(Exceeded::default());
         }
         let Some(tablet) = table.tablet_of(Token::of(view.key())) else {

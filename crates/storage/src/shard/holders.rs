@@ -97,7 +97,7 @@ impl Shard {
                 add(format!("memtable:{index}"), Place::Memtable(memtable));
             }
         }
-        if let Some(cache) = table.cache_of(tablet, Through::Cache)
+        if let Some(cache) = table.cache_of(&tablet, Through::Cache)
             && cache.knows(key)
         {
             add("row-cache".to_owned(), Place::Cache(cache.clone(), tablet.order.borrow().clone()));

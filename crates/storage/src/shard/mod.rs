@@ -4,13 +4,14 @@
 //! is large), `prefetch`, `write`; `view` (what a read sees), `cached_page` (a page from the row
 //! cache), `read`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
 //! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
-//! `truncate`, `compact`.
+//! `truncate`, `divide` (tablets that change), `compact`.
 
 mod backup;
 pub(crate) mod cached_page;
 pub(crate) mod carry;
 pub(crate) mod compact;
 pub(crate) mod disk_space;
+mod divide;
 pub(crate) mod flush;
 pub(crate) mod guardrail;
 pub(crate) mod holders;
@@ -158,7 +159,7 @@ impl Shard {
     /// Forgets what the row cache holds.
     pub(crate) fn drop_row_cache(&self) {
         let tables = self.tables.borrow();
-        let tablets = tables.values().flat_map(|table| &table.tablets);
+        let tablets = tables.values().flat_map(|table| table.tablets().to_vec());
         tablets.for_each(|tablet| tablet.forget_cached());
         self.reclaim_wake.notify_one();
     }
@@ -187,7 +188,7 @@ impl Shard {
     }
 
     /// Gives the caches what others leave of the shard's memory now.
-    pub(crate) fn divide(&self) {
+    pub(crate) fn divide_memory(&self) {
         let tables = self.tables.borrow();
         let cached = self.index_cache.stats();
         let taken = Taken {

@@ -256,7 +256,7 @@ impl Shard {
         options: SourceOptions,
         how: MultishardOptions,
     ) -> Result<MultishardSource, ReadError> {
-        let map = Rc::new(self.readable(table)?.map.clone());
+        let map = self.readable(table)?.map();
         let read = runtime::random_u64();
         let readers = (0..runtime::shard_count()).map(|shard| -> Box<dyn ShardReader> {
             Box::new(RemoteShard { shard, read, table, options })

@@ -53,13 +53,13 @@ impl Shard {
             return Err(StorageError::Stopped);
         }
         let shard = runtime::shard_id();
-        let data_dir = &self.config.data_dir;
         let shares = Shares { dirty: self.dirty_of(&schema, log), cache: self.row_cache.as_ref() };
-        let home = (data_dir.as_path(), shard);
+        let home = (self.config.data_dir.as_path(), shard);
         let table = Table::new(schema.clone(), tablets, log, shares, home);
-        assert!(log == Log::Data || shard == 0 || table.tablets.is_empty(), "schema log: shard 0");
+        let is_here = !table.tablets().is_empty();
+        assert!(log == Log::Data || shard == 0 || !is_here, "schema log: shard 0");
         assert!(
-            table.map.shards().iter().all(|shard| *shard < runtime::shard_count()),
+            table.map().shards().iter().all(|shard| *shard < runtime::shard_count()),
             "tablets-in-order: a tablet of {} is of no shard",
             schema.name
         );
@@ -165,7 +165,7 @@ pub(crate) fn place(table: &Table, opened: Opened) {
     match opened {
         Opened::Good(opened) => {
             debug_assert!(opened.dir() == table.dir, "an SSTable of another directory");
-            for tablet in table.tablets.iter().filter(|tablet| tablet.intersects(&opened)) {
+            for tablet in table.tablets().iter().filter(|tablet| tablet.intersects(&opened)) {
                 tablet.adopt(opened.clone());
             }
         }

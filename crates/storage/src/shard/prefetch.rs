@@ -7,7 +7,7 @@
 
 use super::Shard;
 use crate::memtable::{Memtable, Number, Step};
-use crate::table::{Table, Tablet};
+use crate::table::{Parts, Tablet};
 use memory::Handle;
 use model::{TableId, Token};
 use smallvec::SmallVec;
@@ -31,7 +31,8 @@ impl Shard {
     /// See [`crate::Storage::prefetch`].
     pub(crate) fn prefetch(&self, id: TableId, token: Token) {
         let tables = self.tables.borrow();
-        if let Some(tablet) = tables.get(&id).and_then(|table| table.tablet_of(token)) {
+        let Some(table) = tables.get(&id) else { return };
+        if let Some(tablet) = table.parts().tablet_of(token) {
             tablet.active.borrow().prefetch(token);
             if let Some(cache) = &tablet.cache {
                 cache.prefetch(token);
@@ -42,16 +43,16 @@ impl Shard {
     /// See [`crate::Storage::prefetch_all`].
     pub(crate) fn prefetch_all(&self, id: TableId, tokens: &[Token]) {
         if let Some(table) = self.tables.borrow().get(&id) {
-            let _ = fetch(table, tokens);
+            let _ = fetch(&table.parts(), tokens);
         }
     }
 }
 
 /// Has memory fetch the partitions of these tokens: how far it came with those that are here.
-fn fetch<'t>(table: &'t Table, tokens: &[Token]) -> SmallVec<[Sought<'t>; AHEAD_MAX]> {
+fn fetch<'t>(parts: &'t Parts, tokens: &[Token]) -> SmallVec<[Sought<'t>; AHEAD_MAX]> {
     let mut all: SmallVec<[Sought<'t>; AHEAD_MAX]> = SmallVec::new();
     for &token in tokens.iter().take(AHEAD_MAX) {
-        let Some(tablet) = table.tablet_of(token) else { continue };
+        let Some(tablet) = parts.tablet_of(token) else { continue };
         let memtable = tablet.active.borrow();
         memtable.prefetch(token);
         if let Some(cache) = &tablet.cache {
@@ -92,10 +93,11 @@ mod tests {
     fn found(shard: &Shard, id: TableId, count: u64) -> (usize, usize) {
         let tokens: Vec<Token> = (0..count).map(|number| Token::of(&key(number))).collect();
         let table = shard.table(id).unwrap();
+        let parts = table.parts();
         let (mut numbers, mut handles) = (0, 0);
         for some in tokens.chunks(AHEAD_MAX) {
             shard.prefetch_all(id, some);
-            let all = fetch(&table, some);
+            let all = fetch(&parts, some);
             assert_eq!(all.len(), some.len());
             numbers += all.iter().filter(|one| one.number.is_some()).count();
             handles += all.iter().filter(|one| one.handle.is_some()).count();

@@ -107,7 +107,8 @@ impl Shard {
             command.ranges
         );
         let lookup = Lookup::new(Bytes::copy_from(key));
-        let Some(tablet) = table.tablet_of(lookup.key.token) else {
+        let parts = table.parts();
+        let Some(tablet) = parts.tablet_of(lookup.key.token) else {
             return ControlFlow::Break(Ok(Page::default()));
         };
         self.sampler.note(Touch::Read, table.id, lookup.key.token, key);
@@ -138,7 +139,7 @@ impl Shard {
                 let Some(tablet) = table.tablet_of(lookup.key.token) else {
                     return Ok(Page::default());
                 };
-                let one = One { table: &table, tablet, schema: &schema, lookup, command };
+                let one = One { table: &table, tablet: &tablet, schema: &schema, lookup, command };
                 one.read(access_of(self, command), &permit).await
             }
             Partitions::Range { start, end } => {
@@ -201,7 +202,7 @@ impl One<'_> {
         debug_assert!(
             self.table
                 .tablet_of(self.lookup.key.token)
-                .is_some_and(|own| { std::ptr::eq(&**own, self.tablet) }),
+                .is_some_and(|own| { std::ptr::eq(&*own, self.tablet) }),
             "tablets-in-order: {:?} is of another tablet",
             self.lookup.key
         );
@@ -343,8 +344,8 @@ fn open_range(
         let lookup = Lookup::new(Bytes::copy_from(key));
         let tablet = table.tablet_of(lookup.key.token);
         if let Some(tablet) = tablet.filter(|_| after.is_some()) {
-            let cache = table.cache_of(tablet, through);
-            let view = View::of(tablet, schema, access_of(shard, command), cache);
+            let cache = table.cache_of(&tablet, through);
+            let view = View::of(&tablet, schema, access_of(shard, command), cache);
             chain.push(view.partition(&lookup, Slice::resumed(command, &schema.order)));
         }
         start = just_after(&lookup.key);
@@ -392,8 +393,8 @@ fn open(
     match scope {
         PartitionScope::Key(key) => {
             let Some(tablet) = table.tablet_of(key.token) else { return chained(Vec::new()) };
-            let cache = table.cache_of(tablet, through);
-            let view = View::of(tablet, &schema, access.clone(), cache);
+            let cache = table.cache_of(&tablet, through);
+            let view = View::of(&tablet, &schema, access.clone(), cache);
             view.partition(&Lookup::new(key.key.clone()), slice.clone())
         }
         PartitionScope::Range { start, end } => {
@@ -445,9 +446,10 @@ fn between(
     slice: &Slice,
     (access, through): (&Access, Through),
 ) -> Vec<Box<dyn Source>> {
-    debug_assert!(table.tablets.is_sorted_by(|a, b| a.range.1 <= b.range.0), "tablets-in-order");
+    let parts = table.parts();
+    debug_assert!(parts.tablets.is_sorted_by(|a, b| a.range.1 <= b.range.0), "tablets-in-order");
     let mut tablets = Vec::new();
-    for tablet in &table.tablets {
+    for tablet in parts.tablets.iter() {
         let Some((start, end)) = clip(tablet, start, end) else { continue };
         let cache = table.cache_of(tablet, through);
         let view = View::of(tablet, schema, access.clone(), cache);

@@ -289,7 +289,7 @@ fn owner(shard: &Shard, log: Log, position: ReplayPosition, payload: &[u8]) -> O
     match tables.get(&view.table()).filter(|table| table.log == log) {
         None => Owner::Unknown,
         Some(table) if table.is_truncated(position, token) => Owner::Truncated,
-        Some(table) => Owner::Shard(table.map.shard_of(token)),
+        Some(table) => Owner::Shard(table.parts().map.shard_of(token)),
     }
 }
 
@@ -363,7 +363,9 @@ impl Shard {
         assert!(table.log == log, "an entry of another log");
         let (memtable, schema) = (tablet.active.borrow().clone(), table.schema.borrow().clone());
         let ahead = memtable.prepare(&schema, &key, &view, table.watch.get()).await;
-        // It may have been sealed meanwhile.
+        // It may have been sealed meanwhile, and the tablet divided.
+        let tablet = table.tablet_of(key.token).unwrap_or(tablet);
+        assert!(!tablet.is_gone(), "nothing-lost: no tablet has {:?}", key.token);
         let memtable = tablet.active.borrow().clone();
         tablet.changes.note(key.token);
         memtable.apply_watched(&schema, key, &view, table.watch.get(), ahead);

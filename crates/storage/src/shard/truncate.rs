@@ -29,20 +29,19 @@ impl Shard {
         at_micros: i64,
     ) -> Result<Option<ReplayPosition>, StorageError> {
         let table = self.table(id).ok_or(StorageError::UnknownTable(id))?;
-        if table.tablets.is_empty() {
+        if table.tablets().is_empty() {
             return Ok(None);
         }
         let _quiet = quiet(&table).await;
         let before = self.log_of(table.log).position();
         self.seal_all(&table);
-        let memtables: Vec<_> =
-            table.tablets.iter().map(|tablet| tablet.sealed.borrow().clone()).collect();
+        let (tablets, memtables) = (table.tablets(), table.sealed_memtables());
         assert!(
-            table.tablets.iter().all(|tablet| tablet.active.borrow().is_empty()),
+            tablets.iter().all(|tablet| tablet.active.borrow().is_empty()),
             "cut-off: writes that were there are not sealed"
         );
         assert!(
-            memtables.iter().flatten().all(|one| one.newest_segment() <= Some(before.segment)),
+            memtables.iter().all(|one| one.newest_segment() <= Some(before.segment)),
             "cut-off: entries of what is truncated lie behind {before}"
         );
         let sstables = table.sstables();
@@ -57,9 +56,9 @@ impl Shard {
             at_micros,
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
-            tablets: table.tablets.iter().map(|tablet| tablet.range).collect(),
+            tablets: tablets.iter().map(|tablet| tablet.range).collect(),
             // A ring is one tablet here.
-            share: table.tablets.first().and_then(|tablet| tablet.share),
+            share: tablets.first().and_then(|tablet| tablet.share),
             sstables: gone.map(|one| one.file_name(Component::Data)).collect(),
         };
         assert!(
@@ -70,12 +69,13 @@ impl Shard {
         prepare_dir(&self.config.data_dir, &table).await?;
         files::mark(&self.log_dir(table.log), before.segment).await?;
         truncation::store(&table.dir, &record, &self.needed_beside(&table, &record)).await?;
-        for (tablet, memtables) in table.tablets.iter().zip(&memtables) {
-            for memtable in memtables.iter().filter(|one| tablet.remove_sealed(one)) {
+        for memtable in &memtables {
+            let had = tablets.iter().filter(|tablet| tablet.remove_sealed(memtable));
+            if 0 < had.count() {
                 self.let_go(&table, memtable);
             }
-            tablet.forget(|_| true);
         }
+        tablets.iter().for_each(|tablet| tablet.forget(|_| true));
         debug_assert!(table.sstables().is_empty(), "a truncation that leaves SSTables");
         table.truncations.borrow_mut().push(record);
         table.broken.borrow_mut().clear();
@@ -105,7 +105,7 @@ impl Shard {
             before,
             old_base_max: self.replay_state(table.log).old_base_max.get(),
             tablets: ranges,
-            share: table.tablets.first().and_then(|tablet| tablet.share),
+            share: table.tablets().first().and_then(|tablet| tablet.share),
             sstables: Vec::new(),
         };
         let needed = self.needed_beside_cleared(table, &record);
@@ -166,15 +166,14 @@ impl Shard {
         self.tables.borrow_mut().remove(&id);
         table.dropped.set(true);
         self.seal_all(&table);
-        for tablet in &table.tablets {
-            let sealed = std::mem::take(&mut *tablet.sealed.borrow_mut());
-            sealed.iter().for_each(|memtable| self.let_go(&table, memtable));
-        }
+        let sealed = table.sealed_memtables();
+        table.tablets().iter().for_each(|tablet| drop(tablet.sealed.take()));
+        sealed.iter().for_each(|memtable| self.let_go(&table, memtable));
         // A flush that pauses after an error sees that it is not wanted any more.
         self.retry_now.notify_all();
         let _quiet = quiet(&table).await;
         let sstables = table.sstables();
-        for tablet in &table.tablets {
+        for tablet in table.tablets().iter() {
             assert!(tablet.sealed.borrow().is_empty(), "a dropped table with memtables");
             tablet.forget(|_| true);
         }

@@ -224,7 +224,7 @@ impl Shard {
         }
         debug_assert!(
             !table
-                .tablets
+                .tablets()
                 .iter()
                 .any(|tablet| descriptors.iter().any(|one| tablet.has_sstable(*one))),
             "once-in-set: one of {descriptors:?} is not new"
@@ -241,11 +241,11 @@ impl Shard {
     async fn forget_sstable(&self, id: TableId, descriptor: Descriptor) {
         let Some(table) = self.table(id) else { return };
         let _quiet = quiet(&table).await;
-        for tablet in &table.tablets {
+        for tablet in table.tablets().iter() {
             tablet.forget(|one| one.descriptor() == descriptor);
         }
         debug_assert!(
-            !table.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            !table.tablets().iter().any(|tablet| tablet.has_sstable(descriptor)),
             "once-in-set: {descriptor:?} stays"
         );
         // Until it is aside, a start would find it.

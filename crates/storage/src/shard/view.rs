@@ -46,6 +46,7 @@ impl View {
         access: Access,
         cache: Option<&Rc<TabletCache>>,
     ) -> View {
+        debug_assert!(!tablet.is_gone(), "one-view: others have what it had");
         debug_assert!(!tablet.active.borrow().is_sealed(), "one-view: a sealed one is active");
         debug_assert!(
             tablet.sealed.borrow().iter().all(|memtable| memtable.is_sealed()),

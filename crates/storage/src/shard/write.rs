@@ -39,7 +39,7 @@ impl Shard {
         let id = view.table();
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
-        let tablet = table.tablet_of(key.token).cloned().ok_or(WriteError::UnknownTable(id))?;
+        let tablet = table.tablet_of(key.token).ok_or(WriteError::UnknownTable(id))?;
         debug_assert!(
             tablet.share.is_none_or(|share| share.holds(key.token)),
             "own-alone: {key:?} is of another shard"
@@ -266,6 +266,14 @@ impl Target<'_> {
         self.ahead.set(memtable.prepare(&schema, &self.key, &self.view, watch).await);
     }
 
+    /// The tablet that took the place of the one that was found, while the write waited.
+    #[cold]
+    fn tablet_now(&self) -> Rc<Tablet> {
+        let token = self.key.token;
+        let now = self.table.tablet_of(token).filter(|tablet| !tablet.is_gone());
+        now.unwrap_or_else(|| panic!("nothing-lost: no tablet has {token:?} any more"))
+    }
+
     /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
         let Target { table, tablet, key, view, logged, ahead } = self;
@@ -277,6 +285,14 @@ impl Target<'_> {
             held.iter().for_each(|segment| gone.add(*segment, 1));
             return log.discard(table.id, &gone, i64::MAX);
         }
+        let now;
+        let tablet = match tablet.is_gone() {
+            false => tablet,
+            true => {
+                now = self.tablet_now();
+                &now
+            }
+        };
         let memtable = tablet.active.borrow().clone();
         let (schema, ahead) = (table.schema.borrow(), ahead.take());
         memtable.apply_watched(&schema, key.clone(), view, table.watch.get(), ahead);

@@ -149,17 +149,7 @@ impl Storage {
         Erased::new(move || async move {
             let table = self.table_of(id)?;
             let shard = self.shard().clone();
-            let parts = async move {
-                for tablet in &table.tablets {
-                    let alone = tablet.compacting.acquire(1).await.ok();
-                    let written = compact::write_parts(&shard, (&table, tablet), &|_| {}).await;
-                    // Who passed the tablet by meanwhile looks at it again.
-                    drop(alone);
-                    shard.compaction_wake.notify_one();
-                    written?;
-                }
-                Ok(())
-            };
+            let parts = async move { compact::part_alone(&shard, &table).await };
             let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
             written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
         })

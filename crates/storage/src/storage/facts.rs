@@ -234,9 +234,7 @@ impl Storage {
 
     /// Memtables of a table that are to be written to SSTables.
     pub fn pending_flushes(&self, id: TableId) -> usize {
-        let table = self.shard().table(id);
-        let tablets = table.iter().flat_map(|table| &table.tablets);
-        tablets.map(|tablet| tablet.sealed.borrow().len()).sum()
+        self.shard().table(id).map_or(0, |table| table.sealed_memtables().len())
     }
 
     /// The class of a table's compaction strategy, as this shard obeys it.

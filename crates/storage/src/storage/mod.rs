@@ -6,6 +6,7 @@
 //!  - *parts-of-all*: what is told of a table is no more than what is told of all.
 
 mod compactions;
+mod division;
 mod facts;
 mod files;
 
@@ -400,16 +401,19 @@ impl Storage {
     pub fn table_stats(&self, id: TableId) -> Option<TableStats> {
         let table = self.shard.table(id)?;
         let memtables_sealed = table.sealed_count.get();
-        let mut stats = TableStats { memtables_sealed, ..TableStats::default() };
-        for tablet in &table.tablets {
+        let cache_lookups = table.lookups_gone.get();
+        let mut stats = TableStats { memtables_sealed, cache_lookups, ..TableStats::default() };
+        let mut memtables = table.sealed_memtables();
+        for tablet in table.tablets().iter() {
             stats.pending_compactions += tablet.backlog.pending() as u64;
             let lookups = tablet.cache.as_ref().map(|cache| cache.lookups()).unwrap_or_default();
             stats.cache_lookups.hits += lookups.hits;
             stats.cache_lookups.misses += lookups.misses;
-            for memtable in tablet.memtables() {
-                stats.memtable_bytes += memtable.bytes() as u64;
-                stats.memtable_partitions += memtable.partition_count() as u64;
-            }
+            memtables.push(tablet.active.borrow().clone());
+        }
+        for memtable in memtables.iter().filter(|memtable| !memtable.is_empty()) {
+            stats.memtable_bytes += memtable.bytes() as u64;
+            stats.memtable_partitions += memtable.partition_count() as u64;
         }
         debug_assert!(
             stats.memtable_bytes <= table.dirty.level().real as u64,

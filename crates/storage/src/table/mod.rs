@@ -2,9 +2,9 @@
 //!
 //! From the ground up: `token_ranges` (what is to go), `ring_share` (what of an SSTable a shard
 //! has), `truncation` (the record of one), `backlog` (what was found of it), `changes` (how often
-//! it changed), this, `dir` (the table's directory), `cache_update` (a memtable into the row
-//! cache), `sstable_set` (SSTables join and leave), `gate` (who may touch the files), `flush_queue`
-//! (sealed memtables).
+//! it changed), this, `parts` (how the ring is divided), `dir` (the table's directory),
+//! `cache_update` (a memtable into the row cache), `sstable_set` (SSTables join and leave), `gate`
+//! (who may touch the files), `flush_queue` (sealed memtables).
 //!
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
@@ -26,16 +26,18 @@ mod changes;
 pub(crate) mod dir;
 pub(crate) mod flush_queue;
 mod gate;
+mod parts;
 mod ring_share;
 mod sstable_set;
 mod token_ranges;
 pub(crate) mod truncation;
 
 pub(crate) use gate::{GATE_UNITS, pass_gate, quiet};
+pub(crate) use parts::Parts;
 pub(crate) use ring_share::{Held, part_outside};
 pub(crate) use token_ranges::TokenRanges;
 
-use crate::cache::{RowCache, TabletCache};
+use crate::cache::{CacheLookups, RowCache, TabletCache};
 use crate::commitlog::ReplayPosition;
 use crate::config::Log;
 use crate::large_data::{Known, Watch};
@@ -69,18 +71,16 @@ pub(crate) struct Broken {
 pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) schema: RefCell<Rc<TableSchema>>,
-    order: RefCell<Rc<ClusteringOrder>>,
+    pub(crate) order: RefCell<Rc<ClusteringOrder>>,
     /// Whether its options let it have a row cache.
     cached: Cell<bool>,
     /// Whether it has columns that were dropped and added again (*drops-hold*).
     has_drops: Cell<bool>,
-    pub(crate) map: TabletMap,
     pub(crate) log: Log,
     pub(crate) dir: PathBuf,
     /// The pool of its memtables.
     pub(crate) dirty: Rc<Dirty>,
-    /// Those of this shard, in ring order.
-    pub(crate) tablets: Vec<Rc<Tablet>>,
+    parts: RefCell<Parts>,
     pub(crate) truncations: RefCell<Vec<Truncation>>,
     /// What could not be opened: as long as there is any, reads are refused.
     pub(crate) broken: RefCell<Vec<Broken>>,
@@ -121,9 +121,12 @@ pub(crate) struct Table {
     pub(crate) let_go: RefCell<Vec<Descriptor>>,
     /// So many of its memtables were sealed.
     pub(crate) sealed_count: Cell<u64>,
+    /// What was looked up in what was cached of tablets that are gone.
+    pub(crate) lookups_gone: Cell<CacheLookups>,
 }
 
 /// What of its shard a table takes memory of.
+#[derive(Clone, Copy)]
 pub(crate) struct Shares<'s> {
     pub(crate) dirty: &'s Rc<Dirty>,
     pub(crate) cache: Option<&'s Rc<RowCache>>,
@@ -145,10 +148,22 @@ impl Through {
     }
 }
 
+/// Whether a tablet is one of its table (`shard::divide`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Stays,
+    /// Others are about to take its place: what is done to its SSTables ends early.
+    Leaves,
+    /// Others have what it had. Nothing comes to it any more.
+    Gone,
+}
+
 /// The part of a table's ring that one tablet covers, or that a shard has of a ring without
 /// tablets.
 pub(crate) struct Tablet {
-    pub(crate) index: usize,
+    /// In the map of the table.
+    pub(crate) index: Cell<usize>,
+    standing: Cell<Standing>,
     /// After the first token, up to and including the second.
     pub(crate) range: (Token, Token),
     /// Of the tokens in its range it has these alone; `None`: all.
@@ -185,24 +200,8 @@ impl Table {
     ) -> Table {
         let order = Rc::new(schema.order.clone());
         let mine = (0..map.count()).filter(|index| map.shards()[*index] == shard);
-        let tablet = |index| {
-            let place = (index, map.range(index), map.share(index));
-            let range = place.1;
-            let memtable = Rc::new(Memtable::counted(order.clone(), dirty.clone()));
-            let cache = cache.map(|cache| cache.open(order.clone(), range));
-            Rc::new(Tablet::new(place, &order, memtable, cache))
-        };
+        let tablet = |index| Rc::new(Tablet::new(&map, index, &order, Shares { dirty, cache }));
         let tablets: Vec<Rc<Tablet>> = mine.map(tablet).collect();
-        assert!(
-            tablets.is_sorted_by(|a, b| a.index < b.index && a.range.1 <= b.range.0),
-            "tablets-in-order: of {}",
-            schema.name
-        );
-        assert!(
-            tablets.len() < 2 || tablets.iter().all(|tablet| tablet.share.is_none()),
-            "one-share: a part of a ring beside others of {}",
-            schema.name
-        );
         Table {
             id: schema.id,
             dir: dir::directory(data_dir, &schema),
@@ -211,9 +210,8 @@ impl Table {
             has_drops: Cell::new(!drop_times(&schema).is_empty()),
             schema: RefCell::new(schema),
             order: RefCell::new(order),
-            map,
+            parts: RefCell::new(Parts::new(Rc::new(map), tablets)),
             log,
-            tablets,
             truncations: RefCell::default(),
             broken: RefCell::default(),
             dropped: Cell::new(false),
@@ -235,6 +233,7 @@ impl Table {
             unremoved: RefCell::default(),
             let_go: RefCell::default(),
             sealed_count: Cell::new(0),
+            lookups_gone: Cell::default(),
         }
     }
 
@@ -259,13 +258,13 @@ impl Table {
         if old.order != schema.order {
             self.set_order(&Rc::new(schema.order.clone()));
         } else if old.columns != schema.columns || !self.is_cached() {
-            self.tablets.iter().for_each(|tablet| tablet.forget_cached());
+            self.tablets().iter().for_each(|tablet| tablet.forget_cached());
         }
     }
 
     fn set_order(&self, order: &Rc<ClusteringOrder>) {
         self.order.replace(order.clone());
-        for tablet in &self.tablets {
+        for tablet in self.tablets().iter() {
             let fresh = Rc::new(Memtable::counted(order.clone(), self.dirty.clone()));
             let before = tablet.active.replace(fresh);
             assert!(before.is_empty(), "one-order: rows of {} lie in another", self.name());
@@ -300,25 +299,6 @@ impl Table {
         tablet.cache.as_ref().filter(|_| through == Through::Cache && self.is_cached())
     }
 
-    /// The tablet of a token, if it is here.
-    pub(crate) fn tablet_of(&self, token: Token) -> Option<&Rc<Tablet>> {
-        let index = self.map.tablet_of(token);
-        let at = self.tablets.binary_search_by_key(&index, |tablet| tablet.index).ok()?;
-        let tablet = self.tablets.get(at);
-        debug_assert!(
-            tablet.is_none_or(|tablet| {
-                let (after, last) = tablet.range;
-                (after < token || after == Token::MIN) && token <= last
-            }),
-            "tablets-in-order: {token:?} is not in {index}"
-        );
-        debug_assert!(
-            tablet.and_then(|tablet| tablet.share).is_none_or(|share| share.holds(token)),
-            "one-share: {token:?} is of another shard"
-        );
-        tablet
-    }
-
     /// How often something between two tokens has changed on this shard, from some number on.
     pub(crate) fn changes(&self, (first, last): (Token, Token)) -> u64 {
         assert!(first <= last, "every-change: from {first:?} to {last:?}");
@@ -326,7 +306,8 @@ impl Table {
             let (after, until) = tablet.range;
             first <= until && (after < last || after == Token::MIN)
         };
-        let counts = self.tablets.iter().filter(meets);
+        let tablets = self.tablets();
+        let counts = tablets.iter().filter(meets);
         let counts = counts.map(|tablet| tablet.changes.of((first, last)));
         counts.fold(0, u64::wrapping_add)
     }
@@ -363,7 +344,7 @@ impl Table {
     /// remembered, for the next truncation to cover.
     pub(crate) async fn remove_sstable(&self, descriptor: Descriptor) {
         debug_assert!(
-            !self.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            !self.parts().tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
             "inputs-outlive-output: {descriptor:?} is in a set"
         );
         if let Err(error) = sstable::store::remove(&self.dir, descriptor).await {
@@ -380,14 +361,14 @@ impl Table {
 
     /// Whether an SSTable has partitions outside of every single tablet of this shard.
     pub(crate) fn is_shared(&self, one: &sstable::Table) -> bool {
-        !self.tablets.iter().any(|tablet| tablet.holds_all_of(one))
+        !self.parts().tablets.iter().any(|tablet| tablet.holds_all_of(one))
     }
 
     /// Bytes of memory that the SSTables take beside what is cached, each counted once. Allocates
     /// nothing: it is asked often.
     pub(crate) fn component_bytes(&self) -> usize {
         let (mut bytes, mut before) = (0, None);
-        for tablet in &self.tablets {
+        for tablet in self.tablets().iter() {
             let tables = tablet.sstables.borrow().clone();
             // One that lies in several tablets lies in all between them, or counts again after one
             // that has let go of it.
@@ -405,7 +386,7 @@ impl Table {
     /// The SSTables of all tablets here, each once.
     pub(crate) fn sstables(&self) -> Vec<Rc<sstable::Table>> {
         let mut all: Vec<Rc<sstable::Table>> = Vec::new();
-        for tablet in &self.tablets {
+        for tablet in self.tablets().iter() {
             for table in tablet.sstables.borrow().iter() {
                 if !all.iter().any(|seen| Rc::ptr_eq(seen, table)) {
                     all.push(table.clone());
@@ -417,23 +398,26 @@ impl Table {
 }
 
 impl Tablet {
-    fn new(
-        (index, range, share): (usize, (Token, Token), Option<RingShare>),
+    /// That of a map with this number: an empty one.
+    pub(crate) fn new(
+        map: &TabletMap,
+        index: usize,
         order: &Rc<ClusteringOrder>,
-        active: Rc<Memtable>,
-        cache: Option<Rc<TabletCache>>,
+        Shares { dirty, cache }: Shares<'_>,
     ) -> Tablet {
+        let (range, share) = (map.range(index), map.share(index));
         assert!(range.0 <= range.1, "a tablet after {:?} to {:?}", range.0, range.1);
-        assert!(active.is_empty(), "a tablet begins without writes");
+        let active = Rc::new(Memtable::counted(order.clone(), dirty.clone()));
         Tablet {
             order: RefCell::new(order.clone()),
-            cache,
+            cache: cache.map(|cache| cache.open(order.clone(), range)),
+            standing: Cell::new(Standing::Stays),
             updating: Semaphore::new(1, usize::MAX),
             compacting: Semaphore::new(1, usize::MAX),
             reshard_last: Cell::new(false),
             backlog: Backlog::default(),
             changes: Changes::default(),
-            index,
+            index: Cell::new(index),
             range,
             share,
             active: RefCell::new(active),
@@ -492,6 +476,23 @@ impl Tablet {
     /// Whether an SSTable is in its set.
     pub(crate) fn has_sstable(&self, descriptor: Descriptor) -> bool {
         self.sstables.borrow().iter().any(|one| one.descriptor() == descriptor)
+    }
+
+    /// Sets whether it is to stay. What is gone is gone.
+    pub(crate) fn set_standing(&self, standing: Standing) {
+        let before = self.standing.replace(standing);
+        assert!(before != Standing::Gone, "a tablet that is gone comes back");
+    }
+
+    /// Whether who does something to its SSTables is to end early.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.standing.get() != Standing::Stays
+    }
+
+    /// Whether others have taken its place.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.standing.get() == Standing::Gone
     }
 
     /// Whether somebody merges its SSTables.

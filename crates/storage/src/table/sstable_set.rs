@@ -5,8 +5,8 @@
 //!    what a flush adds was merged into the cache before.
 //!  - *once-in-set*: no SSTable is in the set of a tablet twice, and none that has nothing of it.
 
-use super::Tablet;
 use super::cache_update::Merged;
+use super::{Standing, Tablet};
 use crate::large_data::Known;
 use crate::memtable::Memtable;
 use std::rc::Rc;
@@ -33,6 +33,52 @@ impl Tablet {
         let was_there = self.remove_sealed(memtable);
         debug_assert!(!self.is_sealed(memtable), "one-step: a memtable and what it became");
         was_there
+    }
+
+    /// The same of a memtable that several tablets had when it was handed over, or that another one
+    /// had when it was written: of what it became this one gets what reaches into it. Nothing of it
+    /// was merged into the cache.
+    pub(crate) fn exchange_part(&self, memtable: &Rc<Memtable>, tables: &[Rc<sstable::Table>]) {
+        let mut all = self.sstables.borrow().to_vec();
+        let before = all.len();
+        all.extend(tables.iter().filter(|one| self.intersects(one)).cloned());
+        if before < all.len() {
+            self.set_sstables(all);
+            self.forget_cached();
+        }
+        self.remove_sealed(memtable);
+        debug_assert!(!self.is_sealed(memtable), "one-step: a memtable and what it became");
+    }
+
+    /// A new tablet has what others had that it takes the place of, as far as it may lie in it
+    /// (`shard::divide`).
+    pub(crate) fn inherit(&self, from: &[Rc<Tablet>]) {
+        assert!(self.sstables.borrow().is_empty(), "in-one-step: it has something already");
+        let (mut all, mut sealed): (Vec<Rc<sstable::Table>>, Vec<Rc<Memtable>>) =
+            Default::default();
+        for old in from {
+            for one in old.sstables.borrow().iter().filter(|one| self.intersects(one)) {
+                if old.holds_all_of(one) || !all.iter().any(|seen| Rc::ptr_eq(seen, one)) {
+                    all.push(one.clone());
+                }
+            }
+            for one in old.sealed.borrow().iter().filter(|one| one.meets(self.range)) {
+                if !sealed.iter().any(|seen| Rc::ptr_eq(seen, one)) {
+                    sealed.push(one.clone());
+                }
+            }
+        }
+        self.set_sstables(all);
+        self.sealed.replace(sealed);
+    }
+
+    /// Others have all that it had: it has nothing any more, and gets nothing.
+    pub(crate) fn leave(&self) {
+        assert!(self.active.borrow().is_empty(), "nothing-lost: writes that nobody has");
+        self.set_sstables(Vec::new());
+        self.sealed.take();
+        self.forget_cached();
+        self.set_standing(Standing::Gone);
     }
 
     /// What was merged takes the place of its inputs: the content is the same.

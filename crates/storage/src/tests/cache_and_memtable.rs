@@ -14,7 +14,7 @@ fn is_read_at_once(storage: &Storage, command: &ReadCommand, key: &[u8]) -> bool
     let table = storage.shard().table(command.table).unwrap();
     let (lookup, schema) = (Lookup::new(Bytes::copy_from(key)), table.schema());
     let tablet = table.tablet_of(lookup.key.token).unwrap();
-    let one = One { table: &table, tablet, schema: &schema, lookup, command };
+    let one = One { table: &table, tablet: &tablet, schema: &schema, lookup, command };
     one.read_at_once().is_some()
 }
 

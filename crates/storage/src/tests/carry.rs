@@ -104,7 +104,7 @@ async fn take(range: (Token, Token)) -> Result<bool, String> {
 }
 
 /// A deletion of one row.
-fn delete(table: &TableSchema, number: u64, row: u32, timestamp: i64) -> FrozenMutation {
+pub(super) fn delete(table: &TableSchema, number: u64, row: u32, timestamp: i64) -> FrozenMutation {
     let mut builder = MutationBuilder::new(table, &key(number));
     let range = ClusteringRange {
         start: ClusteringPosition::before(clustering(&[row]).into()),

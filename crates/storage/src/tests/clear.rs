@@ -8,6 +8,7 @@
 use super::against_model::read_all;
 use super::*;
 use crate::config::Planted;
+use crate::testing::divided;
 use crate::{Cleared, Pace, SourceOptions};
 use model::Token;
 use mutation::testing;
@@ -122,6 +123,7 @@ struct Counts {
     /// Clears on a bad disk that did.
     failed: u64,
     shared: u64,
+    divided: u64,
 }
 
 /// One node and what is known of it.
@@ -135,6 +137,8 @@ struct History {
     config: Config,
     layout: Layout,
     shards: u16,
+    /// How the tablets are divided now.
+    map: TabletMap,
     /// Whether SSTables are merged without being asked for.
     merges: bool,
     /// Whether some lay in several tablets when it started.
@@ -167,6 +171,7 @@ impl History {
             config,
             layout,
             shards,
+            map: layout.map(shards),
             merges,
             divides: false,
             up: false,
@@ -176,7 +181,35 @@ impl History {
     }
 
     fn map(&self) -> TabletMap {
-        self.layout.map(self.shards)
+        self.map.clone()
+    }
+
+    /// Divides the tablets anew on all shards, perhaps beside merges.
+    fn divide(&mut self) {
+        if self.map.sharder().is_some() {
+            return;
+        }
+        self.map = divided(&self.map, &mut self.prng);
+        let (map, merges) = (self.map.clone(), self.prng.one_in(3));
+        let divide = move || {
+            let map = map.clone();
+            async move {
+                let divide = async { storage().divide(table(), map).await.unwrap() };
+                let merge = async {
+                    if merges {
+                        storage().compact_all(table(), Default::default()).await.unwrap();
+                    }
+                };
+                join(merge, divide).await;
+            }
+        };
+        drop(self.node.run(on_all_shards(divide)));
+        self.counts.divided += 1;
+        let shared = self.node.run(on_all_shards(|| async {
+            let table = mine();
+            table.sstables().iter().any(|one| table.is_shared(one))
+        }));
+        self.divides |= shared.contains(&true);
     }
 
     /// Starts the node where it is down.
@@ -186,6 +219,7 @@ impl History {
             let now = self.born + self.node.now().as_micros() as i64;
             self.node.suffer(Fault::Clock(-now - BEFORE.as_micros() as i64));
             let (config, layout, merges) = (self.config.clone(), self.layout, self.merges);
+            self.map = layout.map(self.shards);
             self.node.run(open_with(config, layout, merges));
             let shared = self.node.run(on_all_shards(|| async {
                 let table = mine();
@@ -481,6 +515,7 @@ impl History {
             }
             9..12 => self.check("at any time")?,
             12..15 => self.clear()?,
+            15 => self.divide(),
             _ => {
                 let keys: Vec<i32> = (0..KEYS).collect();
                 let count = self.prng.below(8);
@@ -661,12 +696,13 @@ fn what_is_cleared_is_gone_and_all_else_stays() {
         sum.scans += counts.scans;
         sum.shared += counts.shared;
         sum.failed += counts.failed;
+        sum.divided += counts.divided;
     }
     println!("{sum:?}");
     if 60 <= count {
         assert!(100 < sum.clears && 30 < sum.cut_off, "{sum:?}");
         assert!(50 < sum.cleared.removed && 50 < sum.cleared.rewritten, "{sum:?}");
         assert!(10 < sum.untouched && 0 < sum.emptied, "{sum:?}");
-        assert!(0 < sum.shared && 0 < sum.failed, "{sum:?}");
+        assert!(0 < sum.shared && 0 < sum.failed && 20 < sum.divided, "{sum:?}");
     }
 }

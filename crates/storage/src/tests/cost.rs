@@ -68,7 +68,7 @@ async fn row(storage: &Storage, schema: &TableSchema, row: u32, batch: &mut Vec<
     let range = ClusteringRange::of_prefix(Bytes::from(clustering(&[row, 0])));
     let slice = Slice { ranges: vec![range], with_static: false, ..Slice::full() };
     let table = storage.shard().table(schema.id).unwrap();
-    let tablet = &table.tablets[0];
+    let tablet = &table.tablets()[0];
     let access = Access::new(IoClass::Query, storage.index_cache());
     let view = View::of(tablet, &table.schema(), access, None);
     let mut source = view.partition(&Lookup::new(Bytes::from(key(LARGE))), slice);

@@ -14,6 +14,7 @@ mod cost;
 mod crash;
 mod damage;
 mod dirty;
+mod divide;
 mod expiry;
 mod faults;
 mod formats;

@@ -370,7 +370,7 @@ impl Life {
     /// Merges some SSTables, whichever, into one or into many.
     async fn merge(&self, storage: &Storage, schema: &TableSchema, prng: &mut Prng) {
         let table = storage.shard().table(schema.id).unwrap();
-        let tablet = &table.tablets[0];
+        let tablet = &table.tablets()[0];
         let bytes_max = if prng.one_in(3) { 1 } else { u64::MAX };
         let (most, draw) = (prng.one_in(2), prng.next_u64());
         let pick = |count: usize| {

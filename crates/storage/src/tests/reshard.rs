@@ -1,7 +1,7 @@
 //! A data directory that is opened with one number of shards after the other, in whatever
-//! schedule of writes, deletions, flushes, merges, truncations, crashes and steps of the clock: it
-//! holds what a naive model holds, before and after. In the end no SSTable lies in several tablets,
-//! and none is in the directory that no shard has.
+//! schedule of writes, deletions, flushes, merges, truncations, divisions of its tablets, crashes
+//! and steps of the clock: it holds what a naive model holds, before and after. In the end no
+//! SSTable lies in several tablets, and none is in the directory that no shard has.
 //!
 //! `NEREID_SIM_ROUNDS` sets the number of schedules; a failure prints its seed, and
 //! `NEREID_SIM_SEED` runs that one alone.
@@ -13,10 +13,11 @@ use crate::config::Planted;
 use crate::shard::compact::merge_some;
 use crate::table::GATE_UNITS;
 use crate::table::pass_gate;
+use crate::testing::divided;
 use crate::{Invalid, Outdated, ScrubMode, Upkeep};
 use model::Token;
 use mutation::RingBound;
-use runtime::time::{sleep, wall_micros};
+use runtime::time::{sleep, timeout, wall_micros};
 use runtime::{local, on_all_shards, on_shard};
 use sstable::store::{self, State as FileState};
 use std::cell::{Cell as Slot, RefCell};
@@ -42,6 +43,9 @@ struct Handed {
     compared: Slot<u64>,
     /// SSTables that lay in several tablets when a life began.
     shared: Slot<u64>,
+    /// Divisions of shards, and those of them that nobody waited for the end of.
+    divided: Slot<u64>,
+    left: Slot<u64>,
     wrong: RefCell<Vec<String>>,
 }
 
@@ -173,8 +177,9 @@ impl Life {
                 let set = move || async move { storage().set_repair_time(mine().id, Some(now)) };
                 drop(on_all_shards(set).await);
             }
-            90..94 => on_shard(shard, move || hold(draw)).await,
-            94 => self.truncate().await,
+            90..93 => on_shard(shard, move || hold(draw)).await,
+            93 => self.truncate().await,
+            94..98 => self.divide(prng).await,
             _ => sleep(Duration::from_micros(prng.below(10_000))).await,
         }
     }
@@ -230,6 +235,38 @@ impl Life {
         self.handed.truncating.set(false);
     }
 
+    /// Divides tablets anew, on some shards or on all.
+    async fn divide(&self, prng: &mut Prng) {
+        if self.map.sharder().is_some() {
+            return;
+        }
+        let now = storage().tablet_map(mine().id).unwrap();
+        let (map, span) = (divided(&now, prng), Duration::from_micros(prng.below(2_000)));
+        let (alone, patient) = (prng.below(2 * self.shards as u64) as u16, prng.one_in(2));
+        let divide = move || {
+            let map = map.clone();
+            async move {
+                if alone < runtime::shard_count() && alone != runtime::shard_id() {
+                    return (0, 0);
+                }
+                let storage = storage();
+                let divided = storage.divide(mine().id, map);
+                if patient {
+                    divided.await.unwrap();
+                    return (1, 0);
+                }
+                match timeout(span, divided).await {
+                    Ok(divided) => divided.map(|()| (1, 0)).unwrap(),
+                    Err(_) => (0, 1),
+                }
+            }
+        };
+        for (divided, left) in on_all_shards(divide).await {
+            self.handed.divided.set(self.handed.divided.get() + divided);
+            self.handed.left.set(self.handed.left.get() + left);
+        }
+    }
+
     /// Waits until each SSTable is of one tablet; then the directory has those of the shards, and
     /// no others.
     async fn settle(&self) {
@@ -262,7 +299,8 @@ impl Life {
 /// Merges some SSTables of some tablet of this shard, whichever, into one or into many.
 async fn merge(draw: u64) {
     let (mut prng, table) = (Prng::from_seed(draw), mine());
-    let Some(tablet) = prng.pick(&table.tablets) else { return };
+    let tablets = table.tablets();
+    let Some(tablet) = prng.pick(&tablets) else { return };
     let bytes_max = if prng.one_in(3) { 1 } else { u64::MAX };
     let most = prng.one_in(2);
     let pick = |count: usize| (0..count).filter(|_| prng.one_in(3) != most).collect();
@@ -285,7 +323,7 @@ async fn keep_up(draw: u64) {
 
 /// Keeps the merges of this shard from beginning for a while, without waiting for that.
 async fn hold(draw: u64) {
-    for tablet in &mine().tablets {
+    for tablet in mine().tablets().iter() {
         let tablet = tablet.clone();
         let hold = async move {
             let held = tablet.compacting.acquire(1).await;
@@ -303,6 +341,8 @@ struct Outcome {
     wrong: Vec<String>,
     compared: u64,
     shared: u64,
+    divided: u64,
+    left: u64,
 }
 
 /// A node that lives through a schedule, each time with as many shards as it happens.
@@ -315,7 +355,7 @@ fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
     let (mut clock, back) = (Clock::default(), rules.back);
     for life in 0..=LIVES {
         let shards = *prng.pick(&SHARDS).unwrap();
-        let map = match prng.one_in(3) {
+        let map = match prng.one_in(2) {
             true => TabletMap::tablets(6, shards),
             false => TabletMap::static_map(shards),
         };
@@ -364,20 +404,31 @@ fn simulate(seed: u64, planted: Option<Planted>) -> Outcome {
     drop(node);
     let mut wrong = model.borrow().violations.clone();
     wrong.extend(handed.wrong.take());
-    Outcome { wrong, compared: handed.compared.get(), shared: handed.shared.get() }
+    Outcome {
+        wrong,
+        compared: handed.compared.get(),
+        shared: handed.shared.get(),
+        divided: handed.divided.get(),
+        left: handed.left.get(),
+    }
 }
 
 #[test]
 fn other_shard_counts_have_the_same_content() {
     let seeds = runtime::sim::seeds(40);
     let (mut compared, mut shared, count) = (0, 0, seeds.end - seeds.start);
+    let (mut divided, mut left) = (0, 0);
     for seed in seeds {
         let seen = simulate(seed, None);
         assert!(seen.wrong.is_empty(), "NEREID_SIM_SEED={seed}: {:#?}", seen.wrong);
         compared += seen.compared;
         shared += seen.shared;
+        divided += seen.divided;
+        left += seen.left;
     }
     eprintln!("{count} schedules, {compared} digests compared, {shared} SSTables lay in several");
+    eprintln!("{divided} divisions, and {left} that nobody waited for");
+    assert!(count <= divided + 5, "{divided} of {count}");
     assert!(count <= compared + 5 && count <= shared + 5, "{compared} {shared} of {count}");
 }
 
@@ -398,6 +449,11 @@ fn deletions_that_go_before_what_was_let_go_of_are_caught() {
 #[test]
 fn what_is_removed_when_the_first_lets_go_is_caught() {
     is_caught(Planted::RemovesShared);
+}
+
+#[test]
+fn memtables_that_a_division_leaves_behind_are_caught() {
+    is_caught(Planted::DividesNoMemtables);
 }
 
 /// Rows of 30 partitions in one SSTable, written by one shard; then the node has two.
@@ -520,7 +576,7 @@ fn what_several_tablets_have_is_validated_while_one_of_them_writes_its_part() {
         let whole = table.sstables().to_vec();
         assert!(whole.len() == 1 && table.is_shared(&whole[0]), "{whole:?}");
         let compactions = &storage.shard().compactions;
-        let tablet = Some(&*table.tablets[0]);
+        let tablet = Some(&*table.tablets()[0]);
         let part = compactions.begin(&table, CompactionKind::Reshard, &whole, tablet);
         let done = storage.keep_up(table.id, Upkeep::Validate(Invalid::Kept)).await.unwrap();
         assert_eq!((done.sstables, done.invalid), (6, Vec::new()));
@@ -565,7 +621,7 @@ fn a_ring_of_one_range_per_shard_is_divided_anew() {
         assert_eq!(present().await, 30);
         let own = on_all_shards(|| async {
             let table = mine();
-            let share = table.tablets[0].share.expect("a ring of two shards");
+            let share = table.tablets()[0].share.expect("a ring of two shards");
             storage().flush(table.id).await.unwrap();
             table.sstables().iter().all(|one| one.scylla().share() == Some(share))
         });
@@ -706,7 +762,7 @@ fn a_table_that_is_dropped_meanwhile_leaves_nothing_or_its_snapshot() {
         let made = tag.clone();
         node.run(async move {
             // Shard 1 has let go; shard 0 is kept from it.
-            let held = mine().tablets[0].compacting.acquire(1).await.unwrap();
+            let held = mine().tablets()[0].compacting.acquire(1).await.unwrap();
             storage().replay(Log::Data).await.unwrap();
             until(|| on_shard(1, || async { mine().let_go.borrow().len() == 1 })).await;
             let id = mine().id;

@@ -219,7 +219,7 @@ async fn remove_all(table: &Table, arrived: &[Arrived]) -> bool {
     let mut all = true;
     for one in arrived {
         debug_assert!(
-            !table.tablets.iter().any(|tablet| tablet.has_sstable(one.descriptor)),
+            !table.tablets().iter().any(|tablet| tablet.has_sstable(one.descriptor)),
             "all-or-none: {:?} is in a set",
             one.descriptor
         );

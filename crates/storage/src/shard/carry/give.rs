@@ -137,7 +137,7 @@ impl Shard {
 /// something else (*nothing-else*).
 fn wholly_within(table: &Table, ranges: &TokenRanges) -> Option<Vec<Rc<sstable::Table>>> {
     let mut own: Vec<Rc<sstable::Table>> = Vec::new();
-    for tablet in &table.tablets {
+    for tablet in table.tablets().iter() {
         let here = ranges.within(tablet.range);
         let all = tablet.sstables.borrow();
         let tokens = |one: &sstable::Table| (one.first_key().token, one.last_key().token);

@@ -25,7 +25,8 @@
 //!    room for that they go one after the other, and reads of the ranges may see older data until
 //!    the last has gone.
 //!  - *no-leftovers*: SSTables that other tablets or shards have as well, or that could not be
-//!    removed, are gone first: a restart would find them.
+//!    removed, are gone first: a restart would find them. Memtables that several tablets have since
+//!    they were divided are flushed before.
 //!  - *nothing-is-cheap*: where there is nothing of the ranges, nothing is written.
 //!  - *gives-way*: it ends at its next batch for who waits for quiet, and begins again behind him;
 //!    after some times it goes on to its end.
@@ -34,7 +35,7 @@ use super::super::Shard;
 use super::claim::{claim, claim_or_refuse};
 use super::merge::{IN_DOUBT, make_gone};
 use super::outputs::Outputs;
-use super::reshard;
+use super::part_alone;
 use super::upkeep::not_opened;
 use crate::commitlog::ReplayPosition;
 use crate::compaction::Job;
@@ -93,7 +94,7 @@ pub(crate) async fn clear(
     ranges: TokenRanges,
 ) -> Result<Cleared, StorageError> {
     let mut cleared = Cleared::default();
-    if ranges.is_empty() || table.tablets.is_empty() {
+    if ranges.is_empty() || table.tablets().is_empty() {
         return Ok(cleared);
     }
     let _turn = table.clearing.acquire(1).await;
@@ -110,14 +111,15 @@ pub(crate) async fn clear(
         if table.dropped.get() {
             return Ok(cleared);
         }
-        let own = table.tablets.iter().map(|tablet| ranges.within(tablet.range));
+        let tablets = table.tablets();
+        let own = tablets.iter().map(|tablet| ranges.within(tablet.range));
         let own = own.flat_map(|own| own.iter().collect::<Vec<_>>()).collect();
         shard.record_cleared(table, own, before).await?;
     }
     let ranges = Rc::new(ranges);
-    for tablet in &table.tablets {
+    for tablet in table.tablets().iter() {
         let alone = tablet.compacting.acquire(1).await.ok();
-        assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
+        assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index.get());
         let done = clear_tablet(shard, (table, tablet), &ranges, &mut cleared).await;
         // Who passed the tablet by meanwhile looks at it again.
         drop(alone);
@@ -158,9 +160,13 @@ async fn settle(
     ranges: &TokenRanges,
 ) -> Result<(), StorageError> {
     debug_assert!(table.clearing.available() == 0, "one-at-a-time: of a table");
+    // What several tablets have in memory becomes an SSTable of several. Nobody divides them now.
+    let mut shared = table.sealed_memtables();
+    shared.retain(|one| 1 < table.holders_of(one).len());
+    shard.await_memtables(shared).await?;
     remove_again(table).await?;
     if is_planted(shard, Planted::ClearsNoSharers) {
-        return part_alone(shard, table).await;
+        return Ok(part_alone(shard, table).await?);
     }
     for _ in 0..SETTLES_MAX {
         if !has_sharers(table, ranges) {
@@ -181,26 +187,13 @@ async fn settle(
     Err(StorageError::Shard(format!("{what}: {}", table.name())))
 }
 
-/// Each tablet of this shard writes its part of what others have as well.
-async fn part_alone(shard: &Shard, table: &Rc<Table>) -> Result<(), StorageError> {
-    for tablet in &table.tablets {
-        let alone = tablet.compacting.acquire(1).await.ok();
-        assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
-        let written = reshard::write_parts(shard, (table, tablet), &|_| {}).await;
-        drop(alone);
-        shard.compaction_wake.notify_one();
-        written?;
-    }
-    Ok(())
-}
-
 /// Whether SSTables that may hold something of the ranges lie in several tablets.
 fn has_sharers(table: &Table, ranges: &TokenRanges) -> bool {
     let shared = |tablet: &Rc<Tablet>| {
         let all = tablet.sstables.borrow();
         all.iter().any(|one| !tablet.holds_all_of(one) && meets(one, ranges))
     };
-    !table.let_go.borrow().is_empty() || table.tablets.iter().any(shared)
+    !table.let_go.borrow().is_empty() || table.tablets().iter().any(shared)
 }
 
 /// Tries again to remove what could not be removed.
@@ -209,7 +202,7 @@ async fn remove_again(table: &Table) -> Result<(), StorageError> {
     let unremoved = table.unremoved.borrow().clone();
     for one in unremoved {
         let name = one.file_name(Component::Data);
-        if table.tablets.iter().any(|tablet| tablet.has_sstable(one)) {
+        if table.tablets().iter().any(|tablet| tablet.has_sstable(one)) {
             let what = format!("what a scrub of {name} left is known after the next start alone");
             return Err(StorageError::Shard(what));
         }
@@ -234,7 +227,7 @@ fn meets(one: &SsTable, ranges: &TokenRanges) -> bool {
 /// back (*not-replayed*).
 async fn has_some(table: &Table, ranges: &TokenRanges) -> Result<bool, ReadError> {
     debug_assert!(!ranges.is_empty(), "nothing-is-cheap: of no range");
-    for tablet in &table.tablets {
+    for tablet in table.tablets().iter() {
         let own = ranges.within(tablet.range);
         // Before the SSTables are looked at: what is flushed meanwhile goes from here to there.
         if tablet.memtables().any(|one| one.meets_any(own.iter())) {
@@ -310,7 +303,7 @@ impl Plan {
             }
         }
         plan.rewritten.sort_by_key(|one| (one.disk_bytes(), one.descriptor()));
-        assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
+        assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index.get());
         Ok(plan)
     }
 

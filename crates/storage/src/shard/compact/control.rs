@@ -44,7 +44,7 @@ impl Shard {
             if !table.auto_compaction.get() || table.in_doubt.get() {
                 continue;
             }
-            for tablet in &table.tablets {
+            for tablet in table.tablets().iter() {
                 let mut look = tablet.backlog.0.borrow_mut();
                 if look.as_ref().is_none_or(|found| !found.is_fresh(table, tablet, now)) {
                     // While a job goes on it is the same that is asked for.

@@ -49,7 +49,7 @@ enum Forgets {
 /// Does a job, unless somebody has taken its files or the table away meanwhile.
 pub(super) async fn run(shard: &Shard, job: &Job, adjust: Adjust<'_>) -> Result<(), ReadError> {
     let Job { table, tablet, .. } = job;
-    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index.get());
     let _gate = pass_gate(table, 1).await;
     if table.in_doubt.get() {
         return Err(ReadError::Overloaded(IN_DOUBT.to_string()));
@@ -135,7 +135,7 @@ impl Merge<'_> {
         let (mut batch, mut kept) = (Vec::new(), Vec::new());
         loop {
             self.progress.check_stop()?;
-            if self.job.table.quiet_wanted.get() {
+            if self.job.table.quiet_wanted.get() || self.job.tablet.is_leaving() {
                 return Ok(Ended::GaveWay);
             }
             let begun = Instant::now();
@@ -157,8 +157,8 @@ impl Merge<'_> {
             }
             kept.clear();
             self.note_progress();
-            let (progress, table) = (&self.progress, &self.job.table);
-            let ends = || progress.is_to_stop() || table.quiet_wanted.get();
+            let (progress, Job { table, tablet, .. }) = (&self.progress, self.job);
+            let ends = || progress.is_to_stop() || table.quiet_wanted.get() || tablet.is_leaving();
             self.shard.give_way(begun, ends).await;
         }
         if self.is_planted(Planted::RemovesInputsFirst) {

@@ -2,8 +2,8 @@
 //!
 //! From the ground up: [`purge`] (what may be forgotten), [`claim`] (room on the disk), [`control`]
 //! (shares), [`outputs`], [`merge`] (doing it), [`reshard`] (SSTables of several tablets),
-//! [`upkeep`] (what is done to SSTables one by one), [`clear`] (ranges that go), this (which one is
-//! next).
+//! [`walk`] (tablet by tablet), [`upkeep`] (what is done to SSTables one by one), [`clear`] (ranges
+//! that go), this (which one is next).
 //!
 //! Invariants
 //!  - *inputs-outlive-output*: an input is removed after the outputs that have all of it are sealed
@@ -26,7 +26,8 @@
 //!    scrubbed; its job fails, which the log says with file, place and rule, and others go on. It
 //!    stays in the set: reads of what is damaged fail, where without it they would answer with
 //!    less than there was, and nothing that it covers is forgotten.
-//!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch.
+//!  - *gives-way*: a truncation or drop that waits for quiet ends a compaction at its next batch;
+//!    so does a division, of the tablets that leave.
 //!  - *writes-first*: while memtables or log are beyond the point at which flushes start, a
 //!    compaction pauses after each batch, the longer the nearer they are to their limits; it never
 //!    stops. So writes come in at what the disk takes of flushes, however much there is to compact.
@@ -45,10 +46,10 @@ mod purge;
 pub(crate) use purge::deletions_before;
 mod reshard;
 mod upkeep;
+mod walk;
 
 pub use clear::Cleared;
 pub(crate) use clear::clear;
-pub(crate) use reshard::write_parts;
 pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
 pub(crate) use upkeep::{not_opened, upkeep};
 
@@ -64,6 +65,7 @@ use runtime::task::Scope;
 use runtime::time::{Instant, sleep, timeout, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
+use walk::Walk;
 
 /// Pause after a compaction that failed, and between two looks for room.
 const RETRY: Duration = Duration::from_secs(10);
@@ -147,7 +149,7 @@ impl Shard {
         job.counted = Some(self.compactions.weights.count(job.weight()));
         // Whoever had it has let go of it, or the tablet would not have been looked at.
         job.alone = job.tablet.compacting.try_acquire(1);
-        assert!(job.alone.is_some(), "one-at-a-time: tablet {} is merged", job.tablet.index);
+        assert!(job.alone.is_some(), "one-at-a-time: tablet {} is merged", job.tablet.index.get());
         Some(job)
     }
 
@@ -160,7 +162,7 @@ impl Shard {
         for table in tables.values().filter(ready) {
             let options = Options::of(&table.schema.borrow().options);
             let idle = |tablet: &&Rc<Tablet>| tablet.compacting.available() == 1;
-            for tablet in table.tablets.iter().filter(idle) {
+            for tablet in table.tablets().iter().filter(idle) {
                 // No strategy is asked: whoever does not want merges wants deletions to go.
                 let shared = reshard::next_of(tablet);
                 jobs.extend(shared.map(|one| reshard::job_of((table, tablet), &one)));
@@ -219,23 +221,52 @@ pub(crate) fn pending(shard: &Shard, table: &Table) -> usize {
         let (_, files) = seen(shard, table, tablet);
         reshard::to_reshard(tablet).len() + options.pending(&files, wall_micros())
     };
-    table.tablets.iter().map(of_tablet).sum()
+    table.tablets().iter().map(of_tablet).sum()
 }
 
 /// Changes how the output of a merge is written.
 pub(crate) type Adjust<'a> = &'a dyn Fn(&mut sstable::WriterOptions);
 
+/// Merges all SSTables of each tablet of a table: see [`merge_tablet`].
+pub(crate) async fn merge_all(
+    shard: &Shard,
+    table: &Rc<Table>,
+    adjust: Adjust<'_>,
+) -> Result<(), ReadError> {
+    let mut walk = Walk::new(table);
+    while let Some((tablet, alone)) = walk.next().await {
+        merge_tablet(shard, table, &tablet, adjust).await?;
+        walk.pass(&tablet);
+        // Who passed the tablet by meanwhile looks at it again.
+        drop(alone);
+        shard.compaction_wake.notify_one();
+    }
+    Ok(())
+}
+
+/// Has each tablet of this shard write its part of what others have as well.
+pub(crate) async fn part_alone(shard: &Shard, table: &Rc<Table>) -> Result<(), ReadError> {
+    let mut walk = Walk::new(table);
+    while let Some((tablet, alone)) = walk.next().await {
+        let written = reshard::write_parts(shard, (table, &tablet), &|_| {}).await;
+        walk.pass(&tablet);
+        drop(alone);
+        shard.compaction_wake.notify_one();
+        written?;
+    }
+    Ok(())
+}
+
 /// Merges all SSTables of a tablet, even a single one, into what the strategy of the table makes of
 /// them: one, or one run, or one for each window. Of those that lie in others as well its part is
 /// written before.
-pub(crate) async fn merge_all(
+async fn merge_tablet(
     shard: &Shard,
     table: &Rc<Table>,
     tablet: &Rc<Tablet>,
     adjust: Adjust<'_>,
 ) -> Result<(), ReadError> {
-    let alone = tablet.compacting.acquire(1).await.ok();
-    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index.get());
     reshard::write_parts(shard, (table, tablet), adjust).await?;
     let own = own_sstables(tablet);
     let files = purge::files_of(shard, (&**table, &**tablet), &own, wall_micros());
@@ -245,9 +276,6 @@ pub(crate) async fn merge_all(
         let job = Job::of((table, tablet), &own, &wanted).with_room(shard).await?;
         merge::run(shard, &job, adjust).await?;
     }
-    // Who passed the tablet by meanwhile looks at it again.
-    drop(alone);
-    shard.compaction_wake.notify_one();
     Ok(())
 }
 

@@ -161,7 +161,7 @@ impl<'j> Purger<'j> {
 
     pub(super) fn outside_of(&mut self, key: &DecoratedKey) -> Outside {
         debug_assert!(
-            self.table.tablet_of(key.token).is_some_and(|own| std::ptr::eq(&**own, self.tablet)),
+            self.table.tablet_of(key.token).is_some_and(|own| std::ptr::eq(&*own, self.tablet)),
             "nothing-beneath: {key:?} is of another tablet"
         );
         // What could not be removed or opened meanwhile counts as well.

@@ -151,7 +151,7 @@ async fn remove_unheld(id: TableId, wanted: Vec<Descriptor>) {
     for one in unheld {
         let (name, dir) = (one.file_name(Component::Data), table.dir.display());
         debug_assert!(
-            !asks || !table.tablets.iter().any(|tablet| tablet.has_sstable(one)),
+            !asks || !table.tablets().iter().any(|tablet| tablet.has_sstable(one)),
             "held-by-none: {name} is in use"
         );
         match store::remove(&table.dir, one).await {
@@ -178,7 +178,7 @@ fn held_of(id: TableId, asked: Vec<Descriptor>) -> Option<Vec<Descriptor>> {
         let of_tablet = |tablet: &Rc<Tablet>| {
             tablet.sstables.borrow().iter().any(|held| held.descriptor() == *one)
         };
-        table.tablets.iter().any(of_tablet)
+        table.tablets().iter().any(of_tablet)
     };
     Some(asked.into_iter().filter(is_held).collect())
 }

@@ -13,6 +13,7 @@ use super::super::upload::take_over;
 use super::claim::claim_or_refuse;
 use super::merge::{IN_DOUBT, run};
 use super::reshard;
+use super::walk::Walk;
 use crate::compaction::Job;
 use crate::compaction::files::{own_sstables, shared_sstables};
 use crate::compaction::policy::{self, Why};
@@ -108,7 +109,7 @@ impl Shard {
         let (shard, schema) = (self, table.schema());
         let name = descriptor.file_name(Component::Data);
         debug_assert!(
-            !table.tablets.iter().any(|tablet| tablet.has_sstable(descriptor)),
+            !table.tablets().iter().any(|tablet| tablet.has_sstable(descriptor)),
             "quarantined: {name} is in use"
         );
         done.sstables += 1;
@@ -167,13 +168,14 @@ pub(crate) async fn upkeep(
     let (mut done, mut failed) = (UpkeepDone::default(), None);
     let _turn = shard.compactions.upkeep.acquire(1).await;
     assert!(shard.compactions.upkeep.available() == 0, "one-at-a-time: another table");
-    for tablet in &table.tablets {
-        let alone = tablet.compacting.acquire(1).await.ok();
+    let mut walk = Walk::new(table);
+    while let Some((tablet, alone)) = walk.next().await {
+        let tablet = &tablet;
         let shared = shared_sstables(tablet);
         let shared = shared.into_iter().map(|one| (one, true));
         let own = own_sstables(tablet).into_iter().map(|one| (one, false));
         for (one, is_shared) in shared.chain(own) {
-            if done.aborted.is_some() || table.dropped.get() {
+            if done.aborted.is_some() || table.dropped.get() || tablet.is_leaving() {
                 break;
             }
             let visited = match what {
@@ -194,6 +196,7 @@ pub(crate) async fn upkeep(
             // What was damaged may have been left out.
             tablet.changes.note_all();
         }
+        walk.pass(tablet);
         // Who passed the tablet by meanwhile looks at it again.
         drop(alone);
         shard.compaction_wake.notify_one();
@@ -209,7 +212,7 @@ async fn reshard_one(
     one: Rc<sstable::Table>,
     done: &mut UpkeepDone,
 ) -> Result<(), ReadError> {
-    assert!(place.1.is_busy(), "one-at-a-time: nobody has tablet {}", place.1.index);
+    assert!(place.1.is_busy(), "one-at-a-time: nobody has tablet {}", place.1.index.get());
     let job = reshard::job_of(place, &one).with_room(shard).await?;
     match run(shard, &job, &|_| {}).await {
         Err(error @ ReadError::Damaged { .. }) => {
@@ -360,7 +363,7 @@ async fn scrub_one(
     if table.in_doubt.get() {
         return Err(ReadError::Overloaded(IN_DOUBT.to_string()));
     }
-    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index);
+    assert!(tablet.is_busy(), "one-at-a-time: nobody has tablet {}", tablet.index.get());
     let is_there = tablet.sstables.borrow().iter().any(|other| Rc::ptr_eq(one, other));
     if table.dropped.get() || !is_there {
         return Ok(0);

@@ -20,7 +20,7 @@ use crate::compaction::windows_of;
 use crate::error::StorageError;
 use crate::memtable::dirty::{Dirty, flush_shares};
 use crate::memtable::{Memtable, MemtableSource};
-use crate::table::cache_update;
+use crate::table::cache_update::{self, Merged};
 use crate::table::dir::prepare_dir;
 use crate::table::flush_queue::{FlushQueue, Pending};
 use crate::table::{GATE_UNITS, Table, Tablet, TokenRanges, pass_gate};
@@ -87,7 +87,7 @@ impl Shard {
     /// written.
     pub(crate) async fn watch_pressure(&self) {
         loop {
-            self.divide();
+            self.divide_memory();
             for log in self.logs() {
                 for id in log.take_flush_wanted() {
                     let table = self.tables.borrow().get(&id).cloned();
@@ -129,7 +129,7 @@ impl Shard {
                 set_shares(IoClass::Flush, shares);
                 set = shares;
             }
-            self.divide();
+            self.divide_memory();
             self.tell_blocked(&mut told);
             sleep(CONTROL_PERIOD).await;
         }
@@ -176,7 +176,7 @@ impl Shard {
 
     /// Seals all memtables of a table.
     pub(crate) fn seal_all(&self, table: &Rc<Table>) -> Vec<Rc<Memtable>> {
-        table.tablets.iter().filter_map(|tablet| self.seal(table, tablet)).collect()
+        table.tablets().iter().filter_map(|tablet| self.seal(table, tablet)).collect()
     }
 
     /// Seals the memtables that hold what was replayed.
@@ -184,7 +184,7 @@ impl Shard {
         let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
         for table in &tables {
             let held = |tablet: &&Rc<Tablet>| tablet.active.borrow().is_replayed();
-            for tablet in table.tablets.iter().filter(held) {
+            for tablet in table.tablets().iter().filter(held) {
                 self.seal(table, tablet);
             }
         }
@@ -204,7 +204,7 @@ impl Shard {
     }
 
     pub(crate) async fn await_flushes(&self, tables: &[Rc<Table>]) -> Result<(), StorageError> {
-        let tablets = tables.iter().flat_map(|table| &table.tablets);
+        let tablets = tables.iter().flat_map(|table| table.tablets().to_vec());
         self.await_memtables(tablets.flat_map(|tablet| tablet.sealed.borrow().clone()).collect())
             .await
     }
@@ -213,7 +213,7 @@ impl Shard {
     /// ones that do.
     pub(crate) fn seal_within(&self, table: &Rc<Table>, ranges: &TokenRanges) -> Vec<Rc<Memtable>> {
         let mut waiting = Vec::new();
-        for tablet in &table.tablets {
+        for tablet in table.tablets().iter() {
             let own = ranges.within(tablet.range);
             let active = tablet.active.borrow().clone();
             if active.meets_any(own.iter()) {
@@ -224,7 +224,7 @@ impl Shard {
             debug_assert!(
                 !tablet.active.borrow().meets_any(own.iter()),
                 "cut-off: tablet {} has some that is not sealed",
-                tablet.index
+                tablet.index.get()
             );
         }
         waiting
@@ -266,10 +266,12 @@ impl Shard {
         let tables = self.tables.borrow();
         let mine = tables.values().filter(|table| Rc::ptr_eq(&table.dirty, dirty));
         let pairs = mine.flat_map(|table| {
-            table.tablets.iter().map(move |tablet| (table.clone(), tablet.clone()))
+            table.tablets().to_vec().into_iter().map(move |tablet| (table.clone(), tablet))
         });
         let full = pairs.filter(|(_, tablet)| !tablet.active.borrow().is_empty());
-        full.max_by_key(|(table, tablet)| (tablet.active.borrow().bytes(), table.id, tablet.index))
+        full.max_by_key(|(table, tablet)| {
+            (tablet.active.borrow().bytes(), table.id, tablet.index.get())
+        })
     }
 
     /// The life of a worker.
@@ -329,7 +331,14 @@ impl Shard {
                 assert!(!sstables.is_empty(), "released-after-durable: no SSTable");
                 self.note_flushed(sstables.iter().map(|one| one.disk_bytes()).sum());
                 backup::link_flushed(self, table, &sstables).await;
-                Some((sstables, cache_update::merge(table, tablet, memtable).await?))
+                let merged = match &table.holders_of(memtable)[..] {
+                    [only] => {
+                        let merged = cache_update::merge(table, only, memtable).await?;
+                        Some((only.clone(), merged))
+                    }
+                    _ => None,
+                };
+                Some((sstables, merged))
             }
         };
         if flushed.is_some() {
@@ -337,7 +346,7 @@ impl Shard {
             self.reclaim_wake.notify_one();
         }
         // A table that was dropped meanwhile has let go of it already.
-        if tablet.exchange(memtable, flushed) {
+        if hand_over(table, memtable, flushed) {
             self.let_go(table, memtable);
         }
         *self.full_disk.borrow_mut() = None;
@@ -348,7 +357,7 @@ impl Shard {
     pub(crate) fn let_go(&self, table: &Table, memtable: &Memtable) {
         memtable.set_all_spooled(true);
         debug_assert!(
-            !table.tablets.iter().any(|tablet| {
+            !table.tablets().iter().any(|tablet| {
                 tablet.sealed.borrow().iter().any(|one| std::ptr::eq(&**one, memtable))
             }),
             "released-after-durable: it is still to be flushed"
@@ -362,6 +371,36 @@ impl Shard {
         self.flushed.notify_all();
         self.pressure.notify_one();
     }
+}
+
+/// What a memtable became, and the tablet whose cache it was merged into, if it was into one.
+type Flushed = (Vec<Rc<sstable::Table>>, Option<(Rc<Tablet>, Merged)>);
+
+/// What a memtable became, if something, joins the sets of the tablets that have it, and it leaves
+/// them, in one step; whether any had it. They may be others than when it was sealed, or when it
+/// was written (`shard::divide`).
+fn hand_over(table: &Table, memtable: &Rc<Memtable>, flushed: Option<Flushed>) -> bool {
+    let holders = table.holders_of(memtable);
+    let (sstables, merged) = flushed.unwrap_or_default();
+    match (&holders[..], merged) {
+        ([only], Some((of, merged))) if Rc::ptr_eq(only, &of) => {
+            return only.exchange(memtable, Some((sstables, merged)));
+        }
+        // Who drops a table removes what its tablets have.
+        ([], _) => {
+            for tablet in table.tablets().iter() {
+                tablet.exchange_part(memtable, &sstables);
+            }
+        }
+        (several, _) => {
+            several.iter().for_each(|tablet| tablet.exchange_part(memtable, &sstables));
+            let is_there = |one: &Rc<sstable::Table>| {
+                several.iter().any(|tablet| tablet.has_sstable(one.descriptor()))
+            };
+            assert!(sstables.iter().all(is_there), "nothing-lost: an SSTable that nobody has");
+        }
+    }
+    !holders.is_empty()
 }
 
 /// Counts one who waits for a flush.
@@ -392,7 +431,7 @@ async fn write(
     tablet: &Tablet,
     memtable: &Rc<Memtable>,
 ) -> Result<Written, ReadError> {
-    if !tablet.sealed.borrow().iter().any(|one| Rc::ptr_eq(one, memtable)) {
+    if table.holders_of(memtable).is_empty() {
         return Ok(Written::Obsolete);
     }
     prepare_dir(&shard.config.data_dir, table).await.map_err(ReadError::Io)?;
@@ -415,7 +454,8 @@ async fn write(
     Ok(if sealed.is_empty() { Written::Nothing } else { Written::Durable(sealed) })
 }
 
-/// The SSTables that a memtable is written to: one, or one for each window of time.
+/// The SSTables that a memtable is written to: one, or one for each window of time. Its tablet is
+/// the one that it was sealed in, which may be gone.
 struct Parts<'f> {
     shard: &'f Shard,
     table: &'f Table,

@@ -1,0 +1,49 @@
+//! The door to how tables are divided on a shard.
+
+use super::Storage;
+use crate::compaction::files::part_of_tablet;
+use crate::error::StorageError;
+use crate::table::{Table, Tablet};
+use model::{TableId, TabletMap};
+use runtime::Erased;
+use std::rc::Rc;
+
+impl Storage {
+    /// Divides a table anew while it is open, on this shard: see `shard::divide`. Of each token the
+    /// new map names the shard that the old one does; an error otherwise, and for a ring without
+    /// tablets. The same division again does nothing. Nothing of it is durable: the next start says
+    /// how the table is divided.
+    pub fn divide(&self, id: TableId, map: TabletMap) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move { self.shard().divide(id, map).await })
+    }
+
+    /// How a table is divided now on this shard.
+    pub fn tablet_map(&self, id: TableId) -> Option<Rc<TabletMap>> {
+        Some(self.shard().table(id)?.map())
+    }
+
+    /// Bytes of each tablet of this shard, by its number in [`Storage::tablet_map`]: of its
+    /// SSTables on the disk and of what is in memory. What several tablets have counts by what of
+    /// it is theirs, about. Reads nothing.
+    pub fn tablet_bytes(&self, id: TableId) -> Vec<(usize, u64)> {
+        let Some(table) = self.shard().table(id) else { return Vec::new() };
+        let tablets = table.tablets();
+        tablets.iter().map(|tablet| (tablet.index.get(), bytes_of(&table, tablet))).collect()
+    }
+}
+
+fn bytes_of(table: &Table, tablet: &Tablet) -> u64 {
+    let of_sstable = |one: &Rc<sstable::Table>| match tablet.holds_all_of(one) {
+        true => one.disk_bytes(),
+        false => {
+            let part = part_of_tablet((one.first_key().token, one.last_key().token), tablet);
+            debug_assert!((0.0..=1.0).contains(&part), "parts-of-all: {part} of an SSTable");
+            (one.disk_bytes() as f64 * part) as u64
+        }
+    };
+    let on_disk: u64 = tablet.sstables.borrow().iter().map(of_sstable).sum();
+    let sealed = tablet.sealed.borrow();
+    let in_memory = sealed.iter().map(|one| one.bytes() / table.holders_of(one).len().max(1));
+    let in_memory = in_memory.sum::<usize>() + tablet.active.borrow().bytes();
+    on_disk + in_memory as u64
+}
