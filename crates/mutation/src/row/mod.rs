@@ -126,8 +126,19 @@ impl<'a> RowView<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<RowView<'a>, Damaged> {
         let row = RowView::parse_head(bytes)?;
         let offset = (bytes.len() - row.columns.len()) as u64;
-        let mut columns = row.columns();
         let mut last: Option<ColumnId> = None;
+        // Most columns are live values that do not expire, of which no more is to be checked.
+        let mut values = row.live_cells();
+        let mut passed = 0;
+        while let Some((id, _)) = values.next() {
+            if last.is_some_and(|last| id <= last) {
+                return Err(Damaged::new("row columns out of order", offset + passed as u64));
+            }
+            last = Some(id);
+            passed = row.columns.len() - values.rest.len();
+        }
+        let mut columns = row.columns();
+        columns.cursor.take(passed, "a column")?;
         while !columns.cursor.is_empty() {
             let at = offset + columns.cursor.offset() as u64;
             let (id, data) = columns.read().map_err(|damage| damage.from_base(offset))?;
