@@ -29,7 +29,7 @@ use stdx::checksum::crc32;
 use stdx::{Cursor, Damaged, Put};
 
 /// The versions that we speak.
-pub const VERSIONS: RangeInclusive<u16> = 1..=1;
+pub const VERSIONS: RangeInclusive<u16> = 2..=2;
 /// What every connection begins with.
 pub const MAGIC: [u8; 8] = *b"NEREID\x1aM";
 /// The bytes of a preamble.
@@ -480,7 +480,7 @@ mod tests {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(text, "4e45524549441a4d000100030005010100000000c9e41842");
         assert_eq!(Preamble::decode(&bytes), Ok(preamble));
-        assert_eq!(preamble.version(), Ok(1));
+        assert_eq!(preamble.version(), Ok(2));
         for (code, tls) in [(0, Some(Tls::None)), (2, Some(Tls::IfAsked)), (3, None)] {
             let mut bytes = bytes.clone();
             bytes[15] = code;
@@ -489,11 +489,11 @@ mod tests {
             let expected = tls.map(|tls| Preamble { tls, ..preamble });
             assert_eq!(Preamble::decode(&bytes).ok(), expected, "{code}");
         }
-        let newer = Preamble { oldest: 2, ..preamble };
+        let newer = Preamble { oldest: 3, ..preamble };
         let refused = newer.version().expect_err("no version");
         assert_eq!(refused.why, Refusal::Version);
         let expected =
-            "versions 2 to 3 of the protocol between nodes are offered, 1 to 1 are spoken";
+            "versions 3 to 3 of the protocol between nodes are offered, 2 to 2 are spoken";
         assert_eq!(refused.text, expected);
     }
 

@@ -2,9 +2,12 @@
 //!
 //! Invariants
 //!  - *length-first* (of frames): no memory is reserved for a body before its length was looked at.
-//!  - *all-in-order*: each byte that arrived is in one header or one body, in order.
+//!  - *all-in-order*: each byte that arrived is in one head, header or body, in order.
+//!  - *checked-first*: nothing of a parcel of several frames is given out before all of it was
+//!    checked; a body that is alone in its parcel is checked before it is given out.
 
 use crate::frame::{HEADER_BYTES, Header};
+use crate::parcel::{self, HEAD_BYTES, Head, PARCEL_BYTES_MAX};
 use runtime::net::NetError;
 use runtime::time::Instant;
 use std::cell::Cell;
@@ -16,7 +19,9 @@ use tls::Stream;
 /// What is read at once: more where much comes, and no more than that is held by who waits.
 const READ_BYTES: RangeInclusive<usize> = 2 << 10..=64 << 10;
 
-const _: () = assert!(HEADER_BYTES < *READ_BYTES.start(), "a read has room for a header");
+const _: () = assert!(HEAD_BYTES + HEADER_BYTES < *READ_BYTES.start(), "a read has room for both");
+/// What is here of a parcel that is not whole.
+const PART_BYTES_MAX: usize = HEAD_BYTES + PARCEL_BYTES_MAX;
 
 /// Why nothing more is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +90,10 @@ impl Pulse {
 pub(crate) struct Intake {
     buf: Vec<u8>,
     used: usize,
+    /// Up to where the frames of a checked parcel are.
+    checked: usize,
+    /// The parcel of the single frame whose header was given out last.
+    alone: Option<Head>,
     received: u64,
     /// What the next read asks for.
     read_bytes: usize,
@@ -106,15 +115,26 @@ impl Intake {
         &self.buf[self.used..]
     }
 
-    async fn more(&mut self, stream: &Stream, pulse: &Pulse) -> Result<(), Ended> {
+    /// Reads until there are so many bytes.
+    async fn until(&mut self, bytes: usize, stream: &Stream, pulse: &Pulse) -> Result<(), Ended> {
+        debug_assert!(bytes <= PART_BYTES_MAX, "length-first: {bytes} bytes are gathered");
+        while self.rest().len() < bytes {
+            self.more(bytes, stream, pulse).await?;
+        }
+        Ok(())
+    }
+
+    async fn more(&mut self, wanted: usize, stream: &Stream, pulse: &Pulse) -> Result<(), Ended> {
         let mut buf = std::mem::take(&mut self.buf);
         buf.drain(..std::mem::take(&mut self.used));
-        if 2 * self.read_bytes < buf.capacity() {
+        self.checked = 0;
+        let asked = self.read_bytes.max(wanted - buf.len());
+        if 2 * (buf.len() + asked) < buf.capacity() {
             buf.shrink_to(HEADER_BYTES);
         }
-        buf.reserve(self.read_bytes);
+        buf.reserve(asked);
         let (before, room) = (buf.len(), buf.capacity() - buf.len());
-        debug_assert!(buf.len() < HEADER_BYTES, "all-in-order: {} bytes are unused", buf.len());
+        debug_assert!(buf.len() < wanted, "all-in-order: {} bytes are unused", buf.len());
         let (read, buf) = stream.read(buf).await;
         self.buf = buf;
         let read_bytes = match self.buf.len() - before {
@@ -142,18 +162,64 @@ impl Intake {
         }
     }
 
+    /// The header of the next frame, if all of the frame is here. It stays here.
+    pub(crate) fn here(&mut self) -> Result<Option<Header>, Damaged> {
+        debug_assert!(self.alone.is_none(), "all-in-order: a body was left");
+        if self.used == self.checked && !self.opens()? {
+            return Ok(None);
+        }
+        debug_assert!(self.checked <= self.buf.len(), "checked-first: {}", self.checked);
+        parcel::frame(&self.buf[self.used..self.checked]).map(|(header, _)| Some(header))
+    }
+
+    /// Opens the next parcel, if it is of several frames, and all of it is here.
+    fn opens(&mut self) -> Result<bool, Damaged> {
+        if self.rest().len() < HEAD_BYTES {
+            return Ok(false);
+        }
+        let head = Head::decode(self.rest())?;
+        let bytes = head.bytes as usize;
+        if head.is_alone() || self.rest().len() < HEAD_BYTES + bytes {
+            return Ok(false);
+        }
+        head.check(&self.rest()[HEAD_BYTES..][..bytes])?;
+        self.used += HEAD_BYTES;
+        self.checked = self.used + bytes;
+        Ok(true)
+    }
+
+    /// The body of the frame that is here.
+    pub(crate) fn take_here(&mut self, header: &Header) -> Vec<u8> {
+        let start = self.used + HEADER_BYTES;
+        let end = start + header.body_bytes as usize;
+        debug_assert!(end <= self.checked, "checked-first: {end} of {}", self.checked);
+        debug_assert!(self.used < self.checked, "all-in-order: no frame is here");
+        self.used = end;
+        self.buf[start..end].to_vec()
+    }
+
     /// The next header.
     pub(crate) async fn header(&mut self, stream: &Stream, pulse: &Pulse) -> Result<Header, Ended> {
-        while self.rest().len() < HEADER_BYTES {
-            self.more(stream, pulse).await?;
+        if let Some(header) = self.here()? {
+            self.used += HEADER_BYTES;
+            return Ok(header);
         }
-        let header = Header::decode(self.rest())?;
-        self.used += HEADER_BYTES;
-        debug_assert!(self.used <= self.buf.len(), "all-in-order: {} used", self.used);
+        self.until(HEAD_BYTES, stream, pulse).await?;
+        let head = Head::decode(self.rest())?;
+        if !head.is_alone() {
+            self.until(HEAD_BYTES + head.bytes as usize, stream, pulse).await?;
+            let header = self.here()?.ok_or(Damaged::new("parcel without a frame", 0))?;
+            self.used += HEADER_BYTES;
+            return Ok(header);
+        }
+        self.until(HEAD_BYTES + HEADER_BYTES, stream, pulse).await?;
+        let header = head.alone(&self.rest()[HEAD_BYTES..])?;
+        self.used += HEAD_BYTES + HEADER_BYTES;
+        self.alone = Some(head);
         Ok(header)
     }
 
-    /// The body of a header, whose length was looked at; checked.
+    /// The body of the header that was given out last, whose length was looked at; checked.
     pub(crate) async fn body(
         &mut self,
         header: &Header,
@@ -161,6 +227,12 @@ impl Intake {
         pulse: &Pulse,
     ) -> Result<Vec<u8>, Ended> {
         let bytes = header.body_bytes as usize;
+        let Some(head) = self.alone.take() else {
+            debug_assert!(self.used + bytes <= self.checked, "checked-first: {bytes} more");
+            let body = self.buf[self.used..self.used + bytes].to_vec();
+            self.used += bytes;
+            return Ok(body);
+        };
         let here = bytes.min(self.rest().len());
         let mut body = Vec::with_capacity(bytes);
         body.extend_from_slice(&self.rest()[..here]);
@@ -175,8 +247,9 @@ impl Intake {
             // What is encrypted may give more than there was room for.
             (self.buf, self.used) = (body.split_off(bytes), 0);
         }
+        self.checked = self.used;
         debug_assert_eq!(body.len(), bytes, "length-first: another length");
-        header.check_body(&body)?;
+        head.check_alone(header, &body)?;
         Ok(body)
     }
 }

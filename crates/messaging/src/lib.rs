@@ -52,12 +52,12 @@
 //!
 //! # Rooms
 //!
-//! From the ground up: `names` (of nodes, classes, verbs), `error`, `algorithms`, [`frame`] and
-//! [`hello`] (the formats, pure), [`compress`]; values: `payload`, `config`, `policy`, `budget`,
-//! `counters`, `complaints`; the parts of a connection: `intake` (bytes to frames), `outbox`
-//! (what is to leave), `packing` (how it travels), `streams`, `calls` (what has no answer yet),
-//! `verbs` (the registry), `services` (what connections share); `connection` itself, `shake` (its
-//! greetings), `links` (those that we dial), `messaging` (the door).
+//! From the ground up: `names` (of nodes, classes, verbs), `error`, `algorithms`, [`frame`],
+//! [`parcel`] and [`hello`] (the formats, pure), [`compress`]; values: `payload`, `config`,
+//! `policy`, `budget`, `counters`, `complaints`; the parts of a connection: `intake` (bytes to
+//! frames), `outbox` (what is to leave), `packing` (how it travels), `streams`, `calls` (what has
+//! no answer yet), `verbs` (the registry), `services` (what connections share); `connection`
+//! itself, `shake` (its greetings), `links` (those that we dial), `messaging` (the door).
 //!
 //! Invariants
 //!  - *never-sent-never-handled*, *lost-is-unknown*: see `error`.
@@ -83,6 +83,7 @@ mod messaging;
 mod names;
 mod outbox;
 mod packing;
+pub mod parcel;
 mod payload;
 mod policy;
 mod services;
@@ -101,7 +102,7 @@ pub use counters::{Counters, Packed, PackedWay, VerbCounters};
 pub use error::{CallError, Down, Lost, NotSent, Refusal, Refused};
 pub use messaging::{Messaging, Peer, PeerState, Reached};
 pub use names::{Class, HostId, Target, ToShard, Verb};
-pub use payload::Payload;
+pub use payload::{Head, Payload};
 pub use policy::{ClientConfig, Dialing, Encrypts, Names, Plain, Policy, ServerConfig};
 pub use streams::{Stream, StreamError};
 pub use verbs::{Reply, Request, Sender, Verbs};

@@ -51,17 +51,13 @@ impl Frame {
     pub(crate) fn new(header: Header, payload: Payload, memory: Pair) -> Frame {
         Frame { header, payload, deadline: None, memory }
     }
-
-    /// What of it is copied together with others, as long as it is not compressed.
-    pub(crate) fn copied_bytes(&self) -> usize {
-        HEADER_BYTES + self.payload.copied_bytes(COPIED_BYTES_MAX)
-    }
 }
 
-/// What leaves next.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) frames: Vec<Frame>,
+/// What has left the lanes for one batch.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    now: Instant,
+    bytes: usize,
 }
 
 /// The lanes of one connection.
@@ -207,68 +203,76 @@ impl Outbox {
         messages.iter().map(|frame| frame.header.id).collect()
     }
 
-    /// What leaves next, once there is something. The last batch is a goodbye, and `true`.
-    pub(crate) async fn next_batch(&self) -> (Batch, bool) {
+    /// The first frame of a batch, once there is one, and about how much room its frames need.
+    /// After a goodbye, which has no batch, nothing is sent.
+    pub(crate) async fn first(&self) -> (Frame, usize, Option<Leaving>) {
         loop {
             if let Some(refused) = self.goodbye.take() {
                 let header = Header::bare(Kind::Goodbye, 0, refused.why as u32);
                 let payload = refused.text.into_bytes().into();
-                return (
-                    Batch { frames: vec![Frame::new(header, payload, Pair::default())] },
-                    true,
-                );
+                return (Frame::new(header, payload, Pair::default()), 0, None);
             }
-            let batch = self.take(Instant::now());
-            if !batch.frames.is_empty() {
-                return (batch, false);
+            let mut leaving = Leaving { now: Instant::now(), bytes: 0 };
+            let room = self.room();
+            if let Some(frame) = self.take(&mut leaving) {
+                return (frame, room, Some(leaving));
             }
             self.filled.notified().await;
         }
     }
 
-    fn take(&self, now: Instant) -> Batch {
-        let small = take(&mut *self.small.borrow_mut());
-        let bare = |header| Frame::new(header, Payload::empty(), Pair::default());
-        let mut frames: Vec<Frame> = small.into_iter().map(bare).collect();
-        let mut bytes = 0;
-        let mut messages = self.messages.borrow_mut();
-        while bytes < MESSAGES_BYTES
-            && let Some(mut frame) = messages.pop_front()
-        {
-            if self.taken_id.get() < u64::MAX {
-                debug_assert!(self.taken_id.get() < frame.header.id, "taken-is-sent: twice");
-                self.taken_id.set(frame.header.id);
-            }
-            if let Some(deadline) = frame.deadline {
-                frame.header.extra = remaining_micros(deadline, now);
-            }
-            bytes += frame.payload.len();
-            frames.push(frame);
-        }
-        drop(messages);
-        let mut chunks = self.chunks.borrow_mut();
-        while bytes < BATCH_BYTES
-            && let Some(first) = chunks.front()
-            // *opened-first*
-            && first.header.id <= self.taken_id.get()
-            && let Some(frame) = chunks.pop_front()
-        {
-            bytes += frame.payload.len();
-            frames.push(frame);
-        }
-        drop(chunks);
-        debug_assert!(frames.is_sorted_by_key(lane), "taken-is-sent: lanes leave in their order");
-        self.sub_queued(bytes);
-        Batch { frames }
+    /// Of what is to be sent, as far as one batch has it.
+    fn room(&self) -> usize {
+        let lanes = [&self.messages, &self.chunks].map(|lane| lane.borrow().len());
+        let frames = self.small.borrow().len() + lanes[0] + lanes[1];
+        debug_assert!(
+            0 < frames || self.queued_bytes.get() == 0,
+            "bounded-lanes: bytes of nothing"
+        );
+        frames * HEADER_BYTES + self.queued_bytes.get().min(MESSAGES_BYTES)
     }
-}
 
-/// The order in which a batch leaves.
-fn lane(frame: &Frame) -> u8 {
-    match frame.header.kind {
-        Kind::Cancel | Kind::Done | Kind::Window | Kind::Beat | Kind::Goodbye => 0,
-        Kind::Request | Kind::OneWay | Kind::Open | Kind::Reply | Kind::Error => 1,
-        Kind::Chunk | Kind::End | Kind::Reset => 2,
+    /// Takes the next frame of a batch: what is small, messages, pieces of streams.
+    pub(crate) fn take(&self, leaving: &mut Leaving) -> Option<Frame> {
+        if let Some(header) = self.small.borrow_mut().pop_front() {
+            return Some(Frame::new(header, Payload::empty(), Pair::default()));
+        }
+        let mut frame = match self.take_message(leaving) {
+            Some(frame) => frame,
+            None => self.take_chunk(leaving)?,
+        };
+        let bytes = frame.payload.len();
+        leaving.bytes += bytes;
+        self.sub_queued(bytes);
+        if let Some(deadline) = frame.deadline {
+            frame.header.extra = remaining_micros(deadline, leaving.now);
+        }
+        Some(frame)
+    }
+
+    fn take_message(&self, leaving: &Leaving) -> Option<Frame> {
+        if MESSAGES_BYTES <= leaving.bytes {
+            return None;
+        }
+        let frame = self.messages.borrow_mut().pop_front()?;
+        if self.taken_id.get() < u64::MAX {
+            debug_assert!(self.taken_id.get() < frame.header.id, "taken-is-sent: twice");
+            self.taken_id.set(frame.header.id);
+        }
+        Some(frame)
+    }
+
+    fn take_chunk(&self, leaving: &Leaving) -> Option<Frame> {
+        if BATCH_BYTES <= leaving.bytes {
+            return None;
+        }
+        let mut chunks = self.chunks.borrow_mut();
+        // *opened-first*
+        let is_open = chunks.front()?.header.id <= self.taken_id.get();
+        let chunk = if is_open { chunks.pop_front() } else { None };
+        let is_piece = |it: &Frame| it.deadline.is_none() && !it.header.kind.has_verb();
+        debug_assert!(chunk.as_ref().is_none_or(is_piece), "one-piece: {chunk:?}");
+        chunk
     }
 }
 
@@ -294,8 +298,9 @@ mod tests {
     }
 
     fn taken(outbox: &Outbox) -> Vec<(Kind, u64)> {
-        let batch = outbox.take(Instant::ZERO);
-        batch.frames.iter().map(|frame| (frame.header.kind, frame.header.id)).collect()
+        let mut leaving = Leaving { now: Instant::ZERO, bytes: 0 };
+        let frames = std::iter::from_fn(|| outbox.take(&mut leaving));
+        frames.map(|frame| (frame.header.kind, frame.header.id)).collect()
     }
 
     #[test]

@@ -4,14 +4,17 @@
 //!  - *whole-payload*: its bytes are those of its head, and those of its body after them.
 
 use runtime::net::Part;
+use smallvec::SmallVec;
 use std::rc::Rc;
-use stdx::checksum::{crc32, crc32_of};
+
+/// Bytes that were made for one message. Few of them, as most have, are no allocation.
+pub type Head = SmallVec<[u8; 32]>;
 
 /// The body of a message. Small ones are copied once, into what the kernel is handed; the body of
 /// one that is large is handed over as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    head: Vec<u8>,
+    head: Head,
     body: Option<Part>,
 }
 
@@ -22,13 +25,13 @@ impl Payload {
     }
 
     /// A head, and bytes that follow it and that nobody else needs.
-    pub fn with_body(head: Vec<u8>, body: Vec<u8>) -> Payload {
-        Payload { head, body: Some(Part::Owned(body)) }
+    pub fn with_body(head: impl Into<Head>, body: Vec<u8>) -> Payload {
+        Payload { head: head.into(), body: Some(Part::Owned(body)) }
     }
 
     /// A head, and bytes that follow it and go to others too: a mutation to its replicas.
-    pub fn with_shared(head: Vec<u8>, body: Rc<Vec<u8>>) -> Payload {
-        Payload { head, body: Some(Part::Shared(body)) }
+    pub fn with_shared(head: impl Into<Head>, body: Rc<Vec<u8>>) -> Payload {
+        Payload { head: head.into(), body: Some(Part::Shared(body)) }
     }
 
     /// How many bytes it has.
@@ -47,7 +50,7 @@ impl Payload {
     pub fn into_bytes(self) -> Vec<u8> {
         let len = self.len();
         let bytes = match self.body {
-            None => self.head,
+            None => self.head.into_vec(),
             Some(Part::Owned(body)) if self.head.is_empty() => body,
             Some(body) => [&self.head, &body[..]].concat(),
         };
@@ -55,35 +58,26 @@ impl Payload {
         bytes
     }
 
-    /// How many bytes are in parts that are no longer than `max`.
-    pub(crate) fn copied_bytes(&self, max: usize) -> usize {
-        let body_bytes = self.body.as_ref().map_or(0, |body| body.len());
-        [self.head.len(), body_bytes].into_iter().filter(|bytes| *bytes <= max).sum()
-    }
-
-    pub(crate) fn crc(&self) -> u32 {
-        let crc = match &self.body {
-            Some(body) => crc32_of(&[&self.head, body]),
-            None => crc32(&self.head),
-        };
-        debug_assert!(crc == 0 || !self.is_empty(), "whole-payload: the checksum of nothing");
-        crc
-    }
-
-    pub(crate) fn into_parts(self) -> (Vec<u8>, Option<Part>) {
+    pub(crate) fn into_parts(self) -> (Head, Option<Part>) {
         (self.head, self.body)
     }
 }
 
 impl From<Vec<u8>> for Payload {
     fn from(head: Vec<u8>) -> Payload {
+        Payload { head: head.into(), body: None }
+    }
+}
+
+impl From<Head> for Payload {
+    fn from(head: Head) -> Payload {
         Payload { head, body: None }
     }
 }
 
 impl From<&[u8]> for Payload {
     fn from(head: &[u8]) -> Payload {
-        head.to_vec().into()
+        Head::from_slice(head).into()
     }
 }
 
@@ -102,7 +96,7 @@ mod tests {
             Payload::with_body(Vec::new(), whole.clone()),
         ];
         for payload in cut {
-            assert_eq!((payload.len(), payload.crc()), (whole.len(), crc32(&whole)));
+            assert_eq!(payload.len(), whole.len());
             assert_eq!(payload.into_bytes(), whole);
         }
         assert!(Payload::empty().is_empty());

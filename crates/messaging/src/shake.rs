@@ -12,13 +12,13 @@ use crate::hello::{
     VERSIONS, Welcome,
 };
 use crate::names::{Class, HostId};
+use crate::parcel::Head;
 use crate::policy::{Dialing, Encrypts};
 use crate::services::Services;
 use runtime::net::{NetError, TcpStream};
 use runtime::time::timeout;
 use std::net::SocketAddr;
 use stdx::Damaged;
-use stdx::checksum::crc32;
 use tls::Stream as Wire;
 use tls::handshake::{self, Failed};
 
@@ -213,14 +213,11 @@ fn not_encrypted(failed: Failed) -> Down {
 async fn say_goodbye(wire: &Wire, refused: &Refused) {
     let (text, why) = (refused.text.as_bytes(), refused.why as u32);
     let bytes = text.len() as u32;
-    let header = Header {
-        body_bytes: bytes,
-        raw_bytes: bytes,
-        body_crc: crc32(text),
-        ..Header::bare(Kind::Goodbye, 0, why)
-    };
+    let bare = Header::bare(Kind::Goodbye, 0, why);
+    let header = Header { body_bytes: bytes, raw_bytes: bytes, ..bare };
     debug_assert!(!header.is_compressed(), "told-why: a goodbye is plain");
-    let goodbye = [&header.encode()[..], text].concat();
+    let frame = [&header.encode()[..], text].concat();
+    let goodbye = [&Head::of(&frame).encode()[..], &frame].concat();
     let _ = wire.write_all(goodbye).await;
     let _ = wire.shutdown();
 }

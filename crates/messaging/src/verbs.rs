@@ -3,18 +3,23 @@
 //! Invariants
 //!  - *one-handler*: a verb has one handler.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Pair};
+use crate::counters::During;
+use crate::frame::Code;
 use crate::names::{Class, HostId, Verb};
 use crate::payload::Payload;
 use crate::streams::Stream;
-use runtime::sync::{Notify, Permit};
+use pin_project_lite::pin_project;
+use runtime::sync::Permit;
 use runtime::time::Instant;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
+use stdx::HashMap;
 
 /// Who sent something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +32,30 @@ pub struct Sender {
     pub class: Class,
 }
 
-/// What a request and its connection share while it is handled.
-#[derive(Default)]
-pub(crate) struct Handling {
-    /// That nobody waits for its answer any more.
-    pub(crate) stop: Notify,
-    /// Memory that its answer was promised before it is there.
-    pub(crate) room: Cell<Option<Permit>>,
+/// Memory that answers of a connection were promised before they are there, by the numbers of their
+/// requests: few ask for it.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms {
+    promised: RefCell<HashMap<u64, Permit>>,
 }
 
-impl fmt::Debug for Handling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handling").field("stop", &self.stop).finish_non_exhaustive()
+impl Rooms {
+    fn give(&self, id: u64, promised: Option<Permit>) {
+        debug_assert!(0 < id, "one-answer: nobody has asked");
+        let Some(promised) = promised else { return };
+        let before = self.promised.borrow_mut().insert(id, promised);
+        debug_assert!(before.is_none(), "who waits for room holds none");
+    }
+
+    /// Nobody is answered any more.
+    pub(crate) fn clear(&self) {
+        self.promised.take();
+    }
+
+    /// What the answer to a request was promised.
+    pub(crate) fn take(&self, id: u64) -> Option<Permit> {
+        let mut promised = self.promised.borrow_mut();
+        if promised.is_empty() { None } else { promised.remove(&id) }
     }
 }
 
@@ -51,7 +68,8 @@ pub struct Request {
     pub deadline: Option<Instant>,
     pub(crate) payload: RefCell<Vec<u8>>,
     pub(crate) budget: Rc<Budget>,
-    pub(crate) handling: Rc<Handling>,
+    pub(crate) id: u64,
+    pub(crate) rooms: Rc<Rooms>,
 }
 
 impl Request {
@@ -73,11 +91,10 @@ impl Request {
     /// do.
     pub async fn reply_room(&self, bytes: usize) {
         // What it had is given back first: nobody holds some and waits for more.
-        self.handling.room.take();
+        drop(self.rooms.take(self.id));
         let leaving = &self.budget.of(self.from.class).leaving;
         let promised = leaving.take(bytes).await.ok();
-        let before = self.handling.room.replace(promised);
-        debug_assert!(before.is_none(), "who waits for room holds none");
+        self.rooms.give(self.id, promised);
     }
 }
 
@@ -87,13 +104,88 @@ pub type Reply = Result<Payload, Payload>;
 /// A future of this shard.
 pub(crate) type Local<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// What a handler has come to, as it is answered.
+pub(crate) type Done = Result<Payload, (Code, Payload)>;
+
+/// What takes the answers of handlers: a connection.
+pub(crate) trait Answers {
+    /// The handler waits: what ends when nobody waits for its answer any more, and why.
+    fn waits(&self, id: u64, deadline: Option<Instant>) -> Local<Code>;
+
+    /// It waits no longer: see [`Answers::waits`].
+    fn goes_on(&self, id: u64);
+
+    /// Sends an answer, at once or in time.
+    fn answer(self: Rc<Self>, served: Served, done: Done) -> Option<Local<()>>;
+}
+
+/// A request that is being handled, as its connection knows it.
+pub(crate) struct Served {
+    pub(crate) id: u64,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) gauge: During,
+    /// The memory of the request, and its place in the window.
+    pub(crate) memory: Permit,
+    pub(crate) place: Pair,
+}
+
+pin_project! {
+    /// A handler and what becomes of its answer: one future, so that one is allocated.
+    struct Handled<F> {
+        #[pin]
+        handler: Option<F>,
+        to: Rc<dyn Answers>,
+        // Until it is answered.
+        served: Option<Served>,
+        // Since it waits: what ends when nobody waits for the answer any more.
+        beside: Option<Local<Code>>,
+        // Where the answer waits for room.
+        answering: Option<Local<()>>,
+    }
+}
+
+impl<F: Future<Output = Reply>> Future for Handled<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if let Some(handler) = this.handler.as_mut().as_pin_mut() {
+            let served = this.served.as_ref().expect("one-answer: handled after its answer");
+            let done = match handler.poll(cx) {
+                Poll::Ready(Ok(payload)) => Ok(payload),
+                Poll::Ready(Err(payload)) => Err((Code::Failed, payload)),
+                Poll::Pending => {
+                    let begins = || this.to.waits(served.id, served.deadline);
+                    let beside = this.beside.get_or_insert_with(begins);
+                    let code = std::task::ready!(beside.as_mut().poll(cx));
+                    Err((code, Payload::empty()))
+                }
+            };
+            this.handler.set(None);
+            debug_assert!(this.answering.is_none(), "one-answer: answered while it was handled");
+            let served = this.served.take().expect("one-answer: it was there just now");
+            if this.beside.take().is_some() {
+                this.to.goes_on(served.id);
+            }
+            *this.answering = this.to.clone().answer(served, done);
+        }
+        match this.answering {
+            None => Poll::Ready(()),
+            Some(answering) => answering.as_mut().poll(cx),
+        }
+    }
+}
+
+/// How a request is served.
+pub(crate) type Handling = dyn Fn(Request, Served, Rc<dyn Answers>) -> Local<()>;
+
 /// How a stream is served.
 pub(crate) type Serving = dyn Fn(Request, Rc<Stream>) -> Local<Result<(), Vec<u8>>>;
 
 /// What is done for a verb.
 #[derive(Clone)]
 pub(crate) enum Handler {
-    Request(Rc<dyn Fn(Request) -> Local<Reply>>),
+    Request(Rc<Handling>),
     OneWay(Rc<dyn Fn(Request) -> Local<()>>),
     Stream(Rc<Serving>),
 }
@@ -137,8 +229,11 @@ impl Verbs {
         F: Fn(Request) -> Fut + 'static,
         Fut: Future<Output = Reply> + 'static,
     {
-        let handler = move |request| -> Local<Reply> { Box::pin(handler(request)) };
-        self.add(verb, Handler::Request(Rc::new(handler)));
+        let serve = move |request, served, to| -> Local<()> {
+            let (handler, served) = (Some(handler(request)), Some(served));
+            Box::pin(Handled { handler, to, served, beside: None, answering: None })
+        };
+        self.add(verb, Handler::Request(Rc::new(serve)));
     }
 
     /// Takes one-way messages. The future runs to its end, also when the connection ends.

@@ -405,7 +405,7 @@ async fn read_digest(
     let (table, command) = command(&coordinator, request, payload, limit).await?;
     let page = coordinator.page_here(&table, &command).await;
     let page = page.map_err(|error| refused(Cause::Read(error)))?;
-    Ok(Payload::from(answer::encode_digest(Digest::of(&page))))
+    Ok(Payload::from(&answer::encode_digest(Digest::of(&page))[..]))
 }
 
 async fn read_mutations(

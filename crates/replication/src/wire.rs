@@ -82,10 +82,10 @@ use std::rc::Rc;
 use stdx::{Cursor, Damaged, Put};
 
 /// What comes before a mutation that is alone in its request.
-pub fn single_head(mutation: &[u8]) -> Vec<u8> {
+pub fn single_head(mutation: &[u8]) -> [u8; 4] {
     debug_assert!(!mutation.is_empty(), "one-form: no bytes are a mutation");
     let length = u32::try_from(mutation.len()).expect("a mutation is under 4 GiB");
-    length.to_be_bytes().to_vec()
+    length.to_be_bytes()
 }
 
 /// Several mutations as a request.

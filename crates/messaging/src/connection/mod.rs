@@ -24,9 +24,10 @@ use crate::frame::{Header, Kind};
 use crate::intake::Pulse;
 use crate::names::{Class, HostId};
 use crate::outbox::Outbox;
-use crate::packing::{Packer, pack};
+use crate::packing::{Packer, Parcels};
 use crate::services::Services;
 use crate::streams::Streams;
+use crate::verbs::Rooms;
 use runtime::net::NetError;
 use runtime::sync::{Notify, Semaphore};
 use runtime::task::{Either, Scope, race};
@@ -100,6 +101,8 @@ pub(crate) struct Connection {
     calls: Rc<Calls>,
     streams: Rc<Streams>,
     running: Running,
+    /// Of answers.
+    rooms: Rc<Rooms>,
     handlers: Scope,
     ended: RefCell<Option<Down>>,
     ends: Notify,
@@ -149,6 +152,7 @@ impl Connection {
             calls: Rc::new(Calls::new(outbox.clone(), services.config.planted)),
             streams: Rc::new(Streams::new(outbox.clone(), window, ignores_window)),
             running: Running::default(),
+            rooms: Rc::default(),
             handlers: Scope::new(),
             ended: RefCell::default(),
             ends: Notify::new(),
@@ -269,6 +273,7 @@ impl Connection {
         }
         self.streams.close(&ended);
         self.handlers.cancel().await;
+        self.rooms.clear();
         debug_assert_eq!(self.calls.count(), 0, "one-answer: calls of a connection that is over");
         debug_assert_eq!(self.streams.count(), 0, "told-then-over: streams outlive a connection");
         debug_assert!(self.outbox.is_empty(), "taken-is-sent: something waits for ever");
@@ -278,16 +283,24 @@ impl Connection {
     /// Sends what there is to send until the last word, or an error.
     async fn write_all(&self) -> Option<NetError> {
         loop {
-            let (batch, is_last) = self.outbox.next_batch().await;
-            for frame in &batch.frames {
+            let (first, room, mut leaving) = self.outbox.first().await;
+            let is_last = leaving.is_none();
+            let packer = Packer { link: self.facts.compression, services: &self.services };
+            let mut parcels = Parcels::with_room(room);
+            let mut next = Some(first);
+            while let Some(frame) = next {
                 match frame.header.kind {
                     Kind::Request | Kind::OneWay => self.calls.sent(frame.header.id),
                     Kind::Chunk | Kind::End | Kind::Reset => self.streams.taken(&frame.header),
                     _ => {}
                 }
+                if let Some(packed) = packer.put(frame, &mut parcels) {
+                    // Boxed: what is not compressed is not to pay for its room.
+                    Box::pin(packer.put_packed(packed, &mut parcels)).await;
+                }
+                next = leaving.as_mut().and_then(|leaving| self.outbox.take(leaving));
             }
-            let packer = Packer { link: self.facts.compression, services: &self.services };
-            let (parts, memory) = pack(batch, &packer).await;
+            let (parts, memory) = parcels.finish();
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
             debug_assert!(0 < bytes, "taken-is-sent: a batch of nothing");
             let written = self.wire.write_all_vectored(parts).await;

@@ -1,7 +1,7 @@
 //! The reading loop: from frames to those whom they concern.
 
 use super::{Connection, Facts, Side};
-use crate::budget::OVERHEAD_BYTES;
+use crate::budget::{OVERHEAD_BYTES, Purse};
 use crate::calls::Reply;
 use crate::compress;
 use crate::config::Planted;
@@ -23,6 +23,9 @@ const FRAMES_PER_LOOK: u64 = 8;
 const _: () = assert!(CHUNK_BYTES_MAX <= BODY_BYTES_MAX, "length-first: no frame has such a piece");
 const _: () = assert!(OVERHEAD_BYTES < CHUNK_BYTES_MAX, "a message costs less than its bytes");
 
+/// A frame was taken; why the connection ends, if it does.
+struct Taken(Option<Down>);
+
 impl Connection {
     /// Reads until the connection ends.
     pub(super) async fn read_all(self: &Rc<Self>) -> Down {
@@ -31,8 +34,15 @@ impl Connection {
             if count.is_multiple_of(FRAMES_PER_LOOK) {
                 runtime::task::yield_if_needed().await;
             }
-            let read = self.read_one(&mut intake).await;
-            add(&self.services.tally.received_bytes, intake.take_received());
+            let read = match self.read_here(&mut intake) {
+                Ok(None) => {
+                    let read = self.read_one(&mut intake).await;
+                    add(&self.services.tally.received_bytes, intake.take_received());
+                    read
+                }
+                Ok(Some(Taken(down))) => Ok(down),
+                Err(damaged) => Err(damaged),
+            };
             match read {
                 Ok(None) => {}
                 Ok(Some(down)) => return down,
@@ -45,6 +55,24 @@ impl Connection {
             }
         }
         unreachable!("a connection has fewer frames")
+    }
+
+    /// Does what the next frame says, if it is here whole and nothing has to be waited for: of many
+    /// that came together each is a few calls.
+    fn read_here(self: &Rc<Self>, intake: &mut Intake) -> Result<Option<Taken>, Ended> {
+        let Some(header) = intake.here()?.filter(|header| !header.is_compressed()) else {
+            return Ok(None);
+        };
+        self.check_size(&header)?;
+        let memory = match self.purse_of(&header) {
+            None => None,
+            Some(purse) => match purse.try_take(header.raw_bytes as usize) {
+                None => return Ok(None),
+                memory => memory,
+            },
+        };
+        let body = intake.take_here(&header);
+        self.take_frame(header, body, memory).map(|down| Some(Taken(down)))
     }
 
     /// Reads a frame and does what it says; why the connection ends, if it does.
@@ -88,15 +116,19 @@ impl Connection {
         Ok(())
     }
 
+    /// Whose memory a frame takes.
+    fn purse_of(&self, header: &Header) -> Option<&Purse> {
+        let purses = self.services.budget.of(self.facts.class);
+        match header.kind {
+            Kind::Request | Kind::OneWay | Kind::Open => Some(&purses.requests),
+            Kind::Reply | Kind::Error => Some(&purses.replies),
+            _ => None,
+        }
+    }
+
     /// Waits for memory for what asks or answers; meanwhile nothing is read.
     async fn memory_of(&self, header: &Header) -> Option<Permit> {
-        let purses = self.services.budget.of(self.facts.class);
-        let bytes = header.raw_bytes as usize;
-        let purse = match header.kind {
-            Kind::Request | Kind::OneWay | Kind::Open => &purses.requests,
-            Kind::Reply | Kind::Error => &purses.replies,
-            _ => return None,
-        };
+        let (purse, bytes) = (self.purse_of(header)?, header.raw_bytes as usize);
         if let Some(memory) = purse.try_take(bytes) {
             return Some(memory);
         }

@@ -6,27 +6,26 @@
 
 use super::{Connection, Side};
 use crate::budget::{Pair, by_deadline};
-use crate::counters::{During, Gauge, VerbTally};
+use crate::counters::{Gauge, VerbTally};
 use crate::frame::{Code, Header, Kind};
 use crate::names::Verb;
 use crate::outbox::Frame;
 use crate::payload::Payload;
 use crate::streams::{Begins, Stream, memory_bytes};
-use crate::verbs::{Handler, Handling, Local, Reply, Request, Sender};
-use runtime::sync::Permit;
+use crate::verbs::{Answers, Done, Handler, Handling, Local, Request, Sender, Served};
+use runtime::sync::{Notify, Permit};
 use runtime::task::{Either, race};
 use runtime::time::{Instant, sleep_until};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 use stdx::{Damaged, HashMap};
 
 /// The handlers that wait, each with what tells it to end.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    table: RefCell<HashMap<u64, Rc<Handling>>>,
+    table: RefCell<HashMap<u64, Rc<Notify>>>,
 }
 
 impl Running {
@@ -34,9 +33,12 @@ impl Running {
         self.table.borrow().len()
     }
 
-    fn begin(&self, id: u64, handling: Rc<Handling>) {
-        let before = self.table.borrow_mut().insert(id, handling);
+    /// What tells it to end.
+    fn begin(&self, id: u64) -> Rc<Notify> {
+        let stop = Rc::<Notify>::default();
+        let before = self.table.borrow_mut().insert(id, stop.clone());
         assert!(before.is_none(), "one-answer: two handlers of id {id}");
+        stop
     }
 
     fn end(&self, id: u64) {
@@ -46,14 +48,11 @@ impl Running {
 
     /// Nobody waits for the answer any more, if it is not on its way already.
     pub(super) fn cancel(&self, id: u64) {
-        if let Some(handling) = self.table.borrow().get(&id) {
-            handling.stop.notify_one();
+        if let Some(stop) = self.table.borrow().get(&id) {
+            stop.notify_one();
         }
     }
 }
-
-/// What a handler has come to.
-type Done = Result<Payload, (Code, Payload)>;
 
 /// What holds the memory and the place of something that was asked.
 struct Held {
@@ -92,9 +91,7 @@ impl Connection {
         let request = self.request(header, verb, body, &tally);
         match (header.kind, handler) {
             (Kind::Request, Handler::Request(handler)) => {
-                let (handling, deadline) = (request.handling.clone(), request.deadline);
-                let gauge = tally.during(Gauge::Handling);
-                self.handle((header.id, deadline), (handling, gauge), handler(request), held);
+                self.handle(&**handler, (request, &tally), held);
             }
             (Kind::OneWay, Handler::OneWay(handler)) => {
                 self.handle_one_way(header.id, verb, handler(request), held);
@@ -158,7 +155,8 @@ impl Connection {
             deadline: is_timed.then(|| Instant::now() + left),
             payload: RefCell::new(body),
             budget: self.services.budget.clone(),
-            handling: Rc::default(),
+            id: header.id,
+            rooms: self.rooms.clone(),
         }
     }
 
@@ -186,47 +184,18 @@ impl Connection {
     /// the table of those that run.
     fn handle(
         self: &Rc<Self>,
-        (id, deadline): (u64, Option<Instant>),
-        (handling, gauge): (Rc<Handling>, During),
-        mut handler: Local<Reply>,
-        held: Held,
+        handler: &Handling,
+        (request, tally): (Request, &Rc<VerbTally>),
+        Held { memory, place }: Held,
     ) {
-        let connection = self.clone();
-        self.handlers.run(async move {
-            let done = match at_once(&mut handler).await {
-                Some(Ok(payload)) => Ok(payload),
-                Some(Err(payload)) => Err((Code::Failed, payload)),
-                None => {
-                    connection.running.begin(id, handling.clone());
-                    // Boxed: what need not wait is not to pay for the room that waiting takes.
-                    let done = Box::pin(handled(handler, &handling, deadline)).await;
-                    connection.running.end(id);
-                    done
-                }
-            };
-            let Held { memory, place } = held;
-            drop(memory);
-            let (answer, memory) = match connection.fits_at_once(&done, &handling) {
-                Some(memory) => (done, memory),
-                None => {
-                    // It may be cancelled no more, and still counts as running.
-                    connection.running.begin(id, handling.clone());
-                    let fitted = Box::pin(connection.fitted(done, &handling, deadline)).await;
-                    connection.running.end(id);
-                    fitted
-                }
-            };
-            drop((place, gauge));
-            let (header, payload) = match answer {
-                Ok(payload) => (Header::bare(Kind::Reply, id, 0), payload),
-                Err((code, payload)) => (Header::bare(Kind::Error, id, code as u32), payload),
-            };
-            connection.outbox.push_message(Frame::new(header, payload, memory));
-        });
+        let (id, deadline) = (request.id, request.deadline);
+        let gauge = tally.during(Gauge::Handling);
+        let asked = Served { id, deadline, gauge, memory, place };
+        self.handlers.run_boxed(handler(request, asked, self.clone()));
     }
 
     /// The memory of an answer that the other end takes, where nobody has to wait for it.
-    fn fits_at_once(&self, done: &Done, handling: &Handling) -> Option<Pair> {
+    fn fits_at_once(&self, id: u64, done: &Done) -> Option<Pair> {
         let (Ok(payload) | Err((_, payload))) = done;
         let bytes = payload.len();
         if bytes == 0 {
@@ -236,7 +205,7 @@ impl Connection {
             return None;
         }
         let share = self.leaving.try_acquire(bytes.min(self.leaving_max))?;
-        let memory = match handling.room.take().filter(|promised| bytes <= promised.units()) {
+        let memory = match self.rooms.take(id).filter(|promised| bytes <= promised.units()) {
             Some(promised) => promised,
             None => self.services.budget.of(self.facts.class).leaving.try_take(bytes)?,
         };
@@ -245,19 +214,14 @@ impl Connection {
     }
 
     /// An answer that the other end takes, and the memory that it holds until it has left.
-    async fn fitted(
-        &self,
-        done: Done,
-        handling: &Handling,
-        deadline: Option<Instant>,
-    ) -> (Done, Pair) {
+    async fn fitted(&self, id: u64, done: Done, deadline: Option<Instant>) -> (Done, Pair) {
         let (Ok(payload) | Err((_, payload))) = &done;
         let bytes = payload.len();
         if self.facts.message_bytes_max < bytes {
             return (Err((Code::TooLarge, Payload::empty())), Pair::default());
         }
         let leaving = &self.services.budget.of(self.facts.class).leaving;
-        let promised = handling.room.take().filter(|promised| bytes <= promised.units());
+        let promised = self.rooms.take(id).filter(|promised| bytes <= promised.units());
         let memory = match promised.or_else(|| leaving.try_take(bytes)) {
             Some(memory) => Ok(Some(memory)),
             None => {
@@ -274,6 +238,16 @@ impl Connection {
             }
             _ => (Err((Code::TooLate, Payload::empty())), Pair::default()),
         }
+    }
+
+    fn push_answer(&self, id: u64, answer: Done, memory: Pair) {
+        // Nobody asks for what is left of it.
+        drop(self.rooms.take(id));
+        let (header, payload) = match answer {
+            Ok(payload) => (Header::bare(Kind::Reply, id, 0), payload),
+            Err((code, payload)) => (Header::bare(Kind::Error, id, code as u32), payload),
+        };
+        self.outbox.push_message(Frame::new(header, payload, memory));
     }
 
     fn handle_one_way(
@@ -299,12 +273,11 @@ impl Connection {
         stream: Rc<Stream>,
         handling: impl Future<Output = Result<(), Vec<u8>>> + 'static,
     ) {
-        let (connection, stop) = (self.clone(), Rc::<Handling>::default());
-        self.running.begin(id, stop.clone());
+        let (connection, stop) = (self.clone(), self.running.begin(id));
         let gauge = self.services.tally.of(verb, self.facts.class).during(Gauge::Handling);
         self.handlers.run(async move {
             let _gauge = gauge;
-            let done = race(handling, stop.stop.notified()).await;
+            let done = race(handling, stop.notified()).await;
             connection.running.end(id);
             match done {
                 Either::Left(Ok(())) => stream.finish(),
@@ -315,27 +288,42 @@ impl Connection {
     }
 }
 
-/// What a handler answers without waiting.
-async fn at_once(handler: &mut Local<Reply>) -> Option<Reply> {
-    std::future::poll_fn(|cx| match handler.as_mut().poll(cx) {
-        Poll::Ready(reply) => Poll::Ready(Some(reply)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
+impl Answers for Connection {
+    fn waits(&self, id: u64, deadline: Option<Instant>) -> Local<Code> {
+        let stop = self.running.begin(id);
+        Box::pin(async move {
+            let late = async {
+                match deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            match race(stop.notified(), late).await {
+                Either::Left(()) => Code::Cancelled,
+                Either::Right(()) => Code::TooLate,
+            }
+        })
+    }
 
-/// What a handler answers that waits, or why nobody waits for it any more.
-async fn handled(handler: Local<Reply>, handling: &Handling, deadline: Option<Instant>) -> Done {
-    let late = async {
-        match deadline {
-            Some(deadline) => sleep_until(deadline).await,
-            None => std::future::pending().await,
+    fn goes_on(&self, id: u64) {
+        self.running.end(id);
+    }
+
+    fn answer(self: Rc<Self>, asked: Served, done: Done) -> Option<Local<()>> {
+        let Served { id, deadline, gauge, memory, place } = asked;
+        drop(memory);
+        if let Some(memory) = self.fits_at_once(id, &done) {
+            drop((place, gauge));
+            self.push_answer(id, done, memory);
+            return None;
         }
-    };
-    match race(handler, race(handling.stop.notified(), late)).await {
-        Either::Left(Ok(payload)) => Ok(payload),
-        Either::Left(Err(payload)) => Err((Code::Failed, payload)),
-        Either::Right(Either::Left(())) => Err((Code::Cancelled, Payload::empty())),
-        Either::Right(Either::Right(())) => Err((Code::TooLate, Payload::empty())),
+        // It may be cancelled no more, and still counts as running.
+        self.running.begin(id);
+        Some(Box::pin(async move {
+            let (answer, memory) = self.fitted(id, done, deadline).await;
+            self.running.end(id);
+            drop((place, gauge));
+            self.push_answer(id, answer, memory);
+        }))
     }
 }

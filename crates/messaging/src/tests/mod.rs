@@ -12,6 +12,7 @@
 //!  - *all-given-back*: when nothing is asked any more, nothing is held.
 //!  - *heals*: after faults end, everybody is reached again.
 
+mod arriving;
 mod basics;
 mod faults;
 mod liveness;

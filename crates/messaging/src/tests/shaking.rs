@@ -210,14 +210,14 @@ fn strangers_are_let_go() {
     use crate::hello::{PREFIX_BYTES, Preamble, Tls, decode_answer, decode_prefix};
     assert_eq!(told(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()), b"");
     let preamble =
-        Preamble { oldest: 1, newest: 1, shard: 9, class: crate::Class::Bulk, tls: Tls::None };
+        Preamble { oldest: 1, newest: 2, shard: 9, class: crate::Class::Bulk, tls: Tls::None };
     let answer = |preamble: Preamble| {
         let said = told(preamble.encode());
         let (length, crc) = decode_prefix(&said).expect("a prefix");
         decode_answer(crc, &said[PREFIX_BYTES..PREFIX_BYTES + length]).expect("an answer")
     };
     // Who says nothing more is let go after a second.
-    assert_eq!(answer(preamble), Ok(1));
+    assert_eq!(answer(preamble), Ok(2));
     let refused = answer(Preamble { oldest: 7, newest: 9, ..preamble }).expect_err("newer");
     assert_eq!(refused.why, Refusal::Version);
     let refused = answer(Preamble { tls: Tls::Follows, ..preamble }).expect_err("it has no TLS");

@@ -10,6 +10,7 @@
 use super::{end, put_resume, resume};
 use crate::digest::Digest;
 use crate::stretch::Stretch;
+use messaging::Head;
 use model::Token;
 use mutation::page::{Page, PageView, Partitions, ReadCommand, RowShape};
 use mutation::{FrozenMutation, FrozenView};
@@ -106,13 +107,20 @@ impl Refusal {
 }
 
 /// What comes before the bytes of a page.
-pub fn page_head(page: &Page) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
-    out.put_u64(page.row_count);
-    out.put_u64(page.partition_count);
-    out.put_u64(page.tombstones_seen);
-    put_resume(&mut out, page.resume.as_ref());
-    out
+pub fn page_head(page: &Page) -> Head {
+    let mut head = Head::new();
+    for count in [page.row_count, page.partition_count, page.tombstones_seen] {
+        head.extend_from_slice(&count.to_be_bytes());
+    }
+    if page.resume.is_none() {
+        // No allocation.
+        head.push(0);
+        return head;
+    }
+    let mut resume = Vec::new();
+    put_resume(&mut resume, page.resume.as_ref());
+    head.extend_from_slice(&resume);
+    head
 }
 
 /// A page that answers `command`, checked against it: rows in their form, as many as are announced
@@ -179,12 +187,11 @@ fn goes_forward(command: &ReadCommand, resume: &mutation::page::Resume) -> bool 
 }
 
 /// The bytes of a digest.
-pub fn encode_digest(digest: Digest) -> Vec<u8> {
-    let mut out = Vec::with_capacity(16);
-    out.put_u64(digest.hash);
-    out.put_u32(digest.crc);
-    out.put_u32(digest.bytes);
-    debug_assert!(out.len() == 16, "one-form: a digest of {} bytes", out.len());
+pub fn encode_digest(digest: Digest) -> [u8; 16] {
+    let mut out = [0; 16];
+    out[..8].copy_from_slice(&digest.hash.to_be_bytes());
+    out[8..12].copy_from_slice(&digest.crc.to_be_bytes());
+    out[12..].copy_from_slice(&digest.bytes.to_be_bytes());
     out
 }
 

@@ -7,7 +7,8 @@
 //! It is sent where all nodes know it (`catalog::features::PER_PARTITION_RATE_LIMIT`).
 
 use crate::rate::{Draw, Limit};
-use stdx::{Cursor, Damaged, Put};
+use messaging::Head;
+use stdx::{Cursor, Damaged};
 
 /// What is asked for besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +24,15 @@ impl Asks {
 }
 
 /// What comes before a request.
-pub(crate) fn head(asks: Asks, limit: Limit) -> Vec<u8> {
-    let mut out = Vec::with_capacity(16);
+pub(crate) fn head(asks: Asks, limit: Limit) -> Head {
+    let mut out = Head::new();
     let code = Asks::ALL.iter().position(|one| *one == asks);
-    out.put_u8(code.expect("all have a code") as u8);
+    out.push(code.expect("all have a code") as u8);
     match limit {
-        Limit::Counts => out.put_u8(0),
+        Limit::Counts => out.push(0),
         Limit::Decides(draw) => {
-            out.put_u8(1);
-            out.put_u64(draw.to_wire());
+            out.push(1);
+            out.extend_from_slice(&draw.to_wire().to_be_bytes());
         }
     }
     debug_assert!(out.len() <= 10, "one-form: a head of {} bytes", out.len());
@@ -64,7 +65,7 @@ mod tests {
         #[test]
         fn a_limited_request_comes_back(asks in 0usize..4, draw: Option<u64>, rest: Vec<u8>) {
             let limit = draw.map_or(Limit::Counts, |draw| Limit::Decides(Draw::of(draw)));
-            let bytes = [head(Asks::ALL[asks], limit), rest.clone()].concat();
+            let bytes = [&head(Asks::ALL[asks], limit)[..], &rest].concat();
             prop_assert_eq!(decode(&bytes), Ok((Asks::ALL[asks], limit, &rest[..])));
         }
 

@@ -128,7 +128,7 @@ fn check_any(bytes: &[u8]) {
     }
     let asked = mutation::testing::read_all();
     if let Ok(page) = answer::decode_page(bytes.to_vec(), &asked) {
-        let again = [answer::page_head(&page), page.bytes].concat();
+        let again = [&answer::page_head(&page)[..], &page.bytes].concat();
         assert_eq!(again, bytes, "one-form: a page");
     }
 }
@@ -165,7 +165,7 @@ proptest! {
     ) {
         let encoded = encode_mutations(&mutations);
         prop_assert_eq!(decode_mutations(&encoded), Ok(mutations.clone()));
-        let alone = [single_head(&mutations[0].0), mutations[0].0.to_vec()].concat();
+        let alone = [&single_head(&mutations[0].0)[..], &mutations[0].0].concat();
         prop_assert_eq!(decode_mutations(&alone), Ok(vec![mutations[0].clone()]));
         let level = crate::Consistency::from_wire(code).expect("a level");
         let encoded = encode_increment(level, &mutations[0]);
@@ -186,7 +186,7 @@ proptest! {
         let asked = crate::digest::comparable(&asked);
         let (page, _) = crate::reconcile::page(&schema, &asked, &[mutation], None);
         let page = Page { tombstones_seen: 0, ..page };
-        let bytes = [answer::page_head(&page), page.bytes.clone()].concat();
+        let bytes = [&answer::page_head(&page)[..], &page.bytes].concat();
         prop_assert_eq!(answer::decode_page(bytes.clone(), &asked), Ok(page.clone()));
         if 0 < page.row_count {
             let fewer = ReadCommand { row_limit: page.row_count - 1, ..asked.clone() };
@@ -199,7 +199,8 @@ proptest! {
         let at = at % changed.len();
         changed[at] = value;
         if let Ok(page) = answer::decode_page(changed.clone(), &asked) {
-            prop_assert_eq!([answer::page_head(&page), page.bytes].concat(), changed);
+            let again = [&answer::page_head(&page)[..], &page.bytes].concat();
+            prop_assert_eq!(again, changed);
         }
     }
 

@@ -79,10 +79,15 @@ impl Scope {
     where
         F: Future<Output = ()> + 'static,
     {
+        self.run_boxed(Box::pin(future));
+    }
+
+    /// The same of a future that is allocated already.
+    pub fn run_boxed(&self, future: Pin<Box<dyn Future<Output = ()>>>) {
         let key = self.tasks.alive.borrow_mut().insert(None);
         let owner: Rc<dyn Owner> = self.tasks.clone();
         let shard = with(Rc::clone);
-        let task = shard.spawn_polled(current_group(), (owner, key), Box::pin(future));
+        let task = shard.spawn_polled(current_group(), (owner, key), future);
         if let Some(task) = task {
             let before = self.tasks.alive.borrow_mut()[key].replace(task);
             debug_assert_eq!(before, None, "owned-tasks: two tasks under one key");

@@ -233,6 +233,17 @@ impl Permit {
         self.units += other.units;
         other.units = 0;
     }
+
+    /// The same where both are of one semaphore; if they are not, `other` comes back.
+    pub fn join(&mut self, other: Permit) -> Option<Permit> {
+        if !Rc::ptr_eq(&self.state, &other.state) {
+            return Some(other);
+        }
+        let both = self.units + other.units;
+        self.merge(other);
+        debug_assert_eq!(self.units, both, "served-at-once: units are lost");
+        None
+    }
 }
 
 impl Drop for Permit {

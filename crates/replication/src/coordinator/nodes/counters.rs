@@ -121,7 +121,7 @@ impl Coordinator {
                 return Err(WriteError::Timeout { consistency, received, required, kind });
             }
         };
-        let spread = Spread::of(table, replicas, Told::new(vec![state]));
+        let spread = Spread::of(table, replicas, Told::one(state));
         let spread = Spread { is_here_done: true, ..spread };
         let options = WriteOptions { timeout: left(until), ..*options };
         self.spread(spread, &options).await

@@ -13,7 +13,7 @@ use crate::stretch::Stretch;
 use crate::wire::limited::{self, Asks};
 use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::TableEntry;
-use messaging::{CallError, HostId, Lost, Messaging, NotSent, Payload, Target, Verb};
+use messaging::{CallError, Head, HostId, Lost, Messaging, NotSent, Payload, Target, Verb};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand, RowShape};
 use runtime::time::{Instant, timeout};
@@ -78,7 +78,7 @@ impl Question {
         };
         debug_assert!(!asked.bytes.is_empty(), "a request for nothing: {}", verb.name);
         let (verb, head) = match asked.limit {
-            None => (verb, Vec::new()),
+            None => (verb, Head::new()),
             Some(limit) => (verb::LIMITED, limited::head(self.asks(), limit)),
         };
         (verb, Payload::with_shared(head, asked.bytes.clone()))
@@ -213,10 +213,14 @@ pub(super) enum Told {
 }
 
 impl Told {
+    pub(super) fn one(mutation: FrozenMutation) -> Told {
+        Told::One(wire::shared(mutation))
+    }
+
     pub(super) fn new(mut mutations: Vec<FrozenMutation>) -> Told {
         assert!(!mutations.is_empty(), "acknowledged-at-level: a write of nothing");
         match mutations.len() {
-            1 => Told::One(wire::shared(mutations.swap_remove(0))),
+            1 => Told::one(mutations.swap_remove(0)),
             _ => {
                 let bytes = Rc::new(wire::encode_mutations(&mutations));
                 Told::Many(mutations, bytes)
@@ -257,13 +261,16 @@ impl Told {
     }
 
     /// The same: verb, head and body.
-    pub(super) fn parts(&self, limit: Option<Limit>) -> (Verb, Vec<u8>, Rc<Vec<u8>>) {
+    pub(super) fn parts(&self, limit: Option<Limit>) -> (Verb, Head, Rc<Vec<u8>>) {
         let (verb, head, bytes) = match self {
-            Told::One(bytes) => (verb::MUTATION, wire::single_head(bytes), bytes),
-            Told::Many(_, bytes) => (verb::MUTATION, Vec::new(), bytes),
+            Told::One(bytes) => {
+                (verb::MUTATION, Head::from_slice(&wire::single_head(bytes)), bytes)
+            }
+            Told::Many(_, bytes) => (verb::MUTATION, Head::new(), bytes),
             // No replica judges what was chosen.
             Told::Learned { ballot, bytes, .. } => {
-                return (verb::PAXOS_LEARN, ballot.to_bytes().to_vec(), bytes.clone());
+                let head = Head::from_slice(&ballot.to_bytes());
+                return (verb::PAXOS_LEARN, head, bytes.clone());
             }
         };
         debug_assert!(!bytes.is_empty(), "acknowledged-at-level: a request for nothing");

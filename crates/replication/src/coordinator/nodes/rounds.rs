@@ -303,7 +303,7 @@ impl Rounds {
 
     /// A write without a round.
     pub(crate) async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        let spread = Spread::of(&self.table, self.replicas.clone(), Told::new(vec![mutation]));
+        let spread = Spread::of(&self.table, self.replicas.clone(), Told::one(mutation));
         let options = WriteOptions { timeout: left(self.until), ..self.options };
         self.coordinator.spread(spread, &options).await
     }
