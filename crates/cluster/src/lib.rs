@@ -70,6 +70,7 @@ pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use node_tables::client_routes::ClientRoute;
 pub use node_tables::compaction_history::CompactionRecord;
 pub use nodes::{Heard, Node, Nodes};
+pub use peers::Lives;
 pub use placement::{Placement, Replica, Replicas, Stretch};
 pub use registry::{ChangeError, Cluster, TabletSteps};
 pub use schema::{KeyspaceEntry, Schema, TableEntry};

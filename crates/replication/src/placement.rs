@@ -5,9 +5,10 @@
 //!  - *here-or-nodes*: whether a table is here alone does not depend on the token.
 
 use crate::plan::holders::Neighbor;
-use cluster::{Cluster, MemberState, TableEntry};
+use cluster::{Cluster, Lives, MemberState, TableEntry};
 use model::{Token, Uuid};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 pub use cluster::placement::{Replica, Replicas};
 
@@ -24,6 +25,11 @@ pub trait Places {
     fn stretch(&self, table: &TableEntry, token: Token) -> (Replicas, Token);
     /// Whether a node is thought to be alive; this one always is.
     fn is_alive(&self, host: Uuid) -> bool;
+    /// What [`Places::is_alive`] goes by: another one where that has changed. `None`: it may change
+    /// unseen.
+    fn lives(&self) -> Option<Rc<Lives>> {
+        None
+    }
     /// Whether a node has left for good.
     fn has_left(&self, _host: Uuid) -> bool {
         false
@@ -70,6 +76,9 @@ impl Places for Cluster {
     }
     fn is_alive(&self, host: Uuid) -> bool {
         Cluster::is_alive(self, host)
+    }
+    fn lives(&self) -> Option<Rc<Lives>> {
+        Some(Cluster::lives(self))
     }
     fn has_left(&self, host: Uuid) -> bool {
         let topology = self.topology();

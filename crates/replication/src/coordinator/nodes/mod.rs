@@ -12,11 +12,11 @@
 //!  - *said-uncertain*: a write that some replica may have is a timeout or a failure; only one that
 //!    none was asked for is unavailable or refused.
 //!
-//! In reading order: `peers` (a question to one replica), `write`, `relays` (writes to other data
-//! centres), `gather` (questions to several),
-//! `repair` (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes),
-//! `owner` (writes that depend on what is there), `lead` (who leads rounds), `batches`, `holders`
-//! (who keeps them), `complete` (those that are left), `counters`, `truncate`.
+//! In reading order: `planned` (plans that were made before), `peers` (a question to one replica),
+//! `write`, `relays` (writes to other data centres), `gather` (questions to several), `repair`
+//! (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes), `owner` (writes
+//! that depend on what is there), `lead` (who leads rounds), `batches`, `holders` (who keeps them),
+//! `complete` (those that are left), `counters`, `truncate`.
 
 mod batches;
 mod complete;
@@ -26,6 +26,7 @@ mod holders;
 mod lead;
 mod owner;
 mod peers;
+mod planned;
 mod read;
 mod relays;
 mod repair;
@@ -52,7 +53,7 @@ use crate::error::{ReadError, WriteError};
 use crate::hints::Hints;
 use crate::options::Consistency;
 use crate::placement::{Places, Replica, Replicas};
-use crate::plan::nodes::{Candidate, Candidates, Factors};
+use crate::plan::nodes::{Candidate, Candidates, Factors, ReadPlan, Tally};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
@@ -66,6 +67,8 @@ pub(crate) struct Nodes {
     /// In place of what the cluster knows.
     places: OnceCell<Rc<dyn Places>>,
     background: Background,
+    reads: planned::Planned<ReadPlan>,
+    writes: planned::Planned<Tally>,
     relays: relays::Relays,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,

@@ -10,7 +10,7 @@ use crate::digest::{self, Digest};
 use crate::error::{ReadError, read_failed};
 use crate::options::{ReadOptions, WriteKind, WriteOptions};
 use crate::placement::Replica;
-use crate::plan::nodes::{ReadPlan, Unavailable, plan_read};
+use crate::plan::nodes::{Candidates, ReadPlan, Unavailable, plan_read};
 use crate::wire;
 use cluster::TableEntry;
 use cluster::traffic::Failure;
@@ -98,9 +98,11 @@ impl Coordinator {
     ) -> Result<Page, ReadError> {
         let Reading { table, level, .. } = *reading;
         debug_assert!(command.table == table.schema.id, "owner-only: of another table");
-        let candidates = self.candidates(&replicas);
-        let factors = self.factors(&table.replication, &replicas, level);
-        let plan = plan_read(level, &factors, &candidates);
+        let copies = &table.replication;
+        let make = |candidates: &Candidates| {
+            plan_read(level, &self.factors(copies, &replicas, level), candidates)
+        };
+        let (candidates, plan) = self.nodes.reads.get(self, (&replicas, copies), level, make);
         let plan = plan.map_err(|missing| unavailable(reading, missing))?;
         let copies = Copies { replicas, candidates };
         match plan.asked[..] {

@@ -272,7 +272,7 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         refuse_write(options.consistency)?;
-        let spread = Spread::of(table, replicas, Told::new(vec![mutation]));
+        let spread = Spread::of(table, replicas, Told::one(mutation));
         let begun = self.begin_write(options, 1);
         let written = self.spread(spread, options).await;
         self.end_spread(table, options, begun, written)
@@ -297,13 +297,13 @@ impl Coordinator {
         let is_here = replicas.iter().any(|replica| replica.is_here);
         assert!(is_here || !is_here_done, "led-once: done by who is no replica");
         let level = options.consistency;
-        let candidates = self.candidates(&replicas);
-        let factors = self.factors(&copies, &replicas, level);
-        let level = match self.is_planted(Planted::AcknowledgesEarly) {
+        let factors = || self.factors(&copies, &replicas, level);
+        let required = match self.is_planted(Planted::AcknowledgesEarly) {
             true => Consistency::One,
             false => level,
         };
-        let tally = plan_write(level, &factors, &candidates);
+        let make = |candidates: &Candidates| plan_write(required, &factors(), candidates);
+        let (candidates, tally) = self.nodes.writes.get(self, (&replicas, &copies), level, make);
         let began = wall_micros();
         let (tally, missing) = match tally {
             Ok(tally) => (tally, None),
@@ -313,7 +313,7 @@ impl Coordinator {
             }
             Err(missing) if is_here_done => {
                 // *refused-before*: it is too late to refuse it.
-                let here = plan_write(Consistency::One, &factors, &candidates);
+                let here = plan_write(Consistency::One, &factors(), &candidates);
                 (here.map_err(|missing| unavailable(options, missing))?, Some(missing))
             }
             Err(missing) => return Err(unavailable(options, missing)),
