@@ -32,6 +32,10 @@ pub const MOVES: &str = "MOVES";
 /// What moves is copied as files where that can be (docs/cluster.md, "Nodes that come and go").
 pub const MOVE_FILES: &str = "MOVE_FILES";
 
+/// Ranges of a repair take turns on their replicas, and what replicas are known to agree on is not
+/// read (docs/cluster.md, "Repair").
+pub const REPAIR_TURNS: &str = "REPAIR_TURNS";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
@@ -41,6 +45,7 @@ pub const ALL: &[&str] = &[
     MOVE_FILES,
     PER_PARTITION_RATE_LIMIT,
     RELAYED_WRITES,
+    REPAIR_TURNS,
     TABLETS,
 ];
 
@@ -65,7 +70,7 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,MOVE_FILES,PER_PARTITION_RATE_LIMIT,\
-                     RELAYED_WRITES,TABLETS";
+                     RELAYED_WRITES,REPAIR_TURNS,TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

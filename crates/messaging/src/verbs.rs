@@ -259,6 +259,14 @@ impl Verbs {
         self.add(verb, Handler::Stream(Rc::new(handler)));
     }
 
+    /// As a node has it that does not know a verb: for tests of upgrades.
+    #[doc(hidden)]
+    pub fn forget(&mut self, verb: Verb) {
+        let known = self.by_number.get_mut(usize::from(verb.number));
+        let before = known.and_then(Option::take);
+        assert!(before.is_some(), "one-handler: none for verb {} {}", verb.number, verb.name);
+    }
+
     pub(crate) fn get(&self, number: u16) -> Option<&(Verb, Handler)> {
         let known = self.by_number.get(usize::from(number))?.as_ref();
         debug_assert!(

@@ -6,6 +6,8 @@
 //!  - *said-who*: an error names the node that did not do its part.
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
 //!  - *in-order*: see [`super::turns`]. *from-before*: see [`super::known`].
+//!  - *as-all-can*: while a node of the cluster does not know of turns, nobody is asked for one, nor
+//!    what is known, and each range is read as it comes.
 
 use super::known::Known;
 use super::session::{BUFFER_BYTES_MAX, Session};
@@ -17,7 +19,7 @@ use crate::sync::unit::{Edge, Hashing, Sum, Unit, compare_edges, units_of};
 use crate::wire::sync::{self, Compare, Compared, Fetch, Part, Read};
 pub use crate::wire::sync::{Figures, How, Range};
 use crate::wire::{self, Refusal, RefusalKind, verb};
-use cluster::TableEntry;
+use cluster::{TableEntry, features};
 use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
 use model::{TableSchema, Uuid};
 use mutation::{FrozenMutation, FrozenView};
@@ -57,6 +59,8 @@ struct Asking<'c> {
     read: Read,
     own: Session,
     figures: Figures,
+    /// Whether all nodes know of turns (*as-all-can*).
+    takes_turns: bool,
     /// On so many of the replicas it has a turn.
     turns: usize,
     /// When it said last that it wants to keep them.
@@ -66,6 +70,11 @@ struct Asking<'c> {
 }
 
 impl Coordinator {
+    /// Whether ranges take turns: all nodes know of them (*as-all-can*).
+    pub(crate) fn repairs_take_turns(&self) -> bool {
+        self.places().enables(features::REPAIR_TURNS)
+    }
+
     /// Repairs a range of which this node is a replica, until `goes_on` says no. Also where it
     /// fails, what was done stays done, and is told.
     pub async fn repair_range(
@@ -120,14 +129,26 @@ impl<'c> Asking<'c> {
         debug_assert!(table.schema.id == range.table, "all-or-nothing: of another table");
         let schema = table.schema.clone();
         let own = Session::new(&read, schema.clone());
-        let figures = Figures::default();
-        let said = Instant::now();
-        Asking { coordinator, schema, range, read, own, figures, turns: 0, said, is_whole: true }
+        Asking {
+            coordinator,
+            schema,
+            range,
+            read,
+            own,
+            figures: Figures::default(),
+            takes_turns: coordinator.repairs_take_turns(),
+            turns: 0,
+            said: Instant::now(),
+            is_whole: true,
+        }
     }
 
     /// Whether each replica says that nothing has changed since the same repair. Who does not
     /// answer is asked again by what follows.
     async fn is_known(&mut self) -> bool {
+        if !self.takes_turns {
+            return false;
+        }
         let known = Known::of_shard().agreed(part(self.range)).await;
         if known == 0 || self.check_alive().is_err() {
             return false;
@@ -157,8 +178,9 @@ impl<'c> Asking<'c> {
                 return Err("it was ended".to_owned());
             }
             self.check_alive()?;
-            let is_its_turn = self.range.others.len() < self.turns;
+            let is_its_turn = !self.takes_turns || self.range.others.len() < self.turns;
             let done = match is_its_turn {
+                true if !self.takes_turns => self.round().await,
                 true => keeping(self.range, self.read.session, self.round()).await,
                 false => self.next_turn().await,
             };
@@ -229,7 +251,7 @@ impl<'c> Asking<'c> {
 
     /// One round; whether it was the last.
     async fn round(&mut self) -> Result<bool, Failed> {
-        if !turns::has(self.read.session).await {
+        if self.takes_turns && !turns::has(self.read.session).await {
             return Err(Failed::Now("a range has no turn on this node any more".to_owned()));
         }
         self.read.round += 1;
@@ -454,9 +476,13 @@ impl<'c> Asking<'c> {
         let session = self.read.session;
         turns::end(session).await;
         Known::of_shard().end(session, all_agree).await;
-        let told = sync::encode_end(session, all_agree);
+        let told = match self.takes_turns {
+            true => sync::encode_end(session, all_agree),
+            false => sync::encode_session(session),
+        };
         tell_all(self.range, verb::SYNC_END, &told).await;
         (self.read.session, self.turns) = (new_session(), 0);
+        self.takes_turns = self.coordinator.repairs_take_turns();
         self.is_whole = self.read.after.is_none();
     }
 }

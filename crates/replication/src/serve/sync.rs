@@ -69,7 +69,7 @@ async fn read(request: &Request) -> Result<Payload, Refusal> {
     if !coordinator.is_spread(&table) {
         return Err(damaged(Damaged::new("a table of this node alone is repaired", 0)));
     }
-    if !turns::has(read.session).await {
+    if coordinator.repairs_take_turns() && !turns::has(read.session).await {
         let text = "a range has no turn here any more".to_owned();
         return Err(Refusal::new(RefusalKind::Overloaded, text));
     }
@@ -83,7 +83,7 @@ async fn lead(request: &Request) -> Result<Payload, Refusal> {
     let Lead { range, how } = Lead::decode(&request.take_payload()).map_err(damaged)?;
     let (figures, ended) = coordinator.repair_range(&range, how, &|| true).await;
     ended.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
-    Ok(Payload::from(encode_figures(figures)))
+    Ok(Payload::from(encode_figures(figures, coordinator.repairs_take_turns())))
 }
 
 fn compare(request: &Request) -> Result<Payload, Refusal> {

@@ -10,9 +10,9 @@
 //!                                                            -> 0, 1 or 2 (hash:be64)*
 //! SYNC_FETCH    session:16 round:be32 bits                   -> 0 or 1 (length:be32 mutation)+
 //! SYNC_WRITE    as MUTATION                                  -> nothing
-//! SYNC_END      session:16 agree:u8                          one way
+//! SYNC_END      session:16 agree:u8?                         one way
 //! SYNC_LEAD     table:16 first:be64 last:be64 forgets:u8 bytes:be32 (host:16 shard:be16)+
-//!                                                            -> figures: ten be64
+//!                                                            -> figures: nine or ten be64
 //!
 //! edge := a resume of no rows; none: the begin of the range (after), or its end
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
@@ -22,6 +22,7 @@
 //! has no turn yet. 1 to SYNC_COMPARE says that the replica has the same. A hash in a list is the
 //! first half of what is summed up. The session of SYNC_KNOWS is that after which nothing has
 //! changed in that part, or 0; SYNC_END says whether all replicas have the same in all of it.
+//! That, and the tenth figure, are not told while a node does not know `REPAIR_TURNS`.
 
 use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;
@@ -362,6 +363,9 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// The figure that is not always told.
+    const LAST: usize = 9;
+
     fn all(&mut self) -> [&mut u64; 10] {
         [
             &mut self.rounds,
@@ -384,14 +388,21 @@ impl Figures {
     }
 }
 
-pub(crate) fn encode_figures(mut figures: Figures) -> Vec<u8> {
-    figures.all().into_iter().flat_map(|figure| figure.to_be_bytes()).collect()
+/// What a repair at another node's word has done; with what was known, if that one may hear of it.
+pub(crate) fn encode_figures(mut figures: Figures, with_known: bool) -> Vec<u8> {
+    let all = figures.all();
+    let told = if with_known { all.len() } else { all.len() - 1 };
+    debug_assert!(with_known || *all[told] == 0, "one-form: what nobody was asked is known");
+    all.into_iter().take(told).flat_map(|figure| figure.to_be_bytes()).collect()
 }
 
 /// See [`encode_figures`].
 pub(crate) fn decode_figures(bytes: &[u8]) -> Result<Figures, Damaged> {
     let (mut cursor, mut figures) = (Cursor::new(bytes), Figures::default());
-    for figure in figures.all() {
+    for (figure, index) in figures.all().into_iter().zip(0..) {
+        if index == Figures::LAST && cursor.is_empty() {
+            break;
+        }
         *figure = cursor.u64("a figure of a repair")?;
     }
     end(&cursor).map(|()| figures)
@@ -463,11 +474,12 @@ pub(crate) fn encode_end(session: u128, all_agree: bool) -> Vec<u8> {
     out
 }
 
-/// See [`encode_end`].
+/// See [`encode_end`]; as [`encode_session`] has it nothing is said of agreement.
 pub(crate) fn decode_end(bytes: &[u8]) -> Result<(u128, bool), Damaged> {
     let mut cursor = Cursor::new(bytes);
-    let ended = (session(&mut cursor)?, flag(&mut cursor, "whether replicas agree")?);
-    end(&cursor).map(|()| ended)
+    let ended = session(&mut cursor)?;
+    let all_agree = !cursor.is_empty() && flag(&mut cursor, "whether replicas agree")?;
+    end(&cursor).map(|()| (ended, all_agree))
 }
 
 /// What SYNC_KEEP is about, and what SYNC_KNOWS is answered.
@@ -565,6 +577,7 @@ mod tests {
             prop_assert_eq!(decode_part(&encode_part(of)), Ok(of));
             prop_assert_eq!(decode_begin(&encode_begin(session, of)), Ok((session, of)));
             prop_assert_eq!(decode_end(&encode_end(session, true)), Ok((session, true)));
+            prop_assert_eq!(decode_end(&encode_session(session)), Ok((session, false)));
             for has_turn in [false, true] {
                 prop_assert_eq!(decode_turn(&encode_turn(has_turn)), Ok(has_turn));
             }
@@ -584,7 +597,9 @@ mod tests {
             prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
             let mut all = Figures::default();
             all.all().into_iter().zip(figures).for_each(|(own, figure)| *own = figure);
-            prop_assert_eq!(decode_figures(&encode_figures(all)), Ok(all));
+            prop_assert_eq!(decode_figures(&encode_figures(all, true)), Ok(all));
+            all.known = 0;
+            prop_assert_eq!(decode_figures(&encode_figures(all, false)), Ok(all));
         }
 
         #[test]
@@ -636,7 +651,7 @@ mod tests {
                     prop_assert_eq!(lead.encode(), &bytes[..]);
                 }
                 if let Ok(figures) = decode_figures(&bytes) {
-                    prop_assert_eq!(encode_figures(figures), &bytes[..]);
+                    prop_assert_eq!(encode_figures(figures, 72 < bytes.len()), &bytes[..]);
                 }
                 if let Ok(has_turn) = decode_turn(&bytes) {
                     prop_assert_eq!(encode_turn(has_turn), &bytes[..]);
@@ -648,7 +663,8 @@ mod tests {
                     prop_assert_eq!(encode_begin(session, of), &bytes[..]);
                 }
                 if let Ok((session, all_agree)) = decode_end(&bytes) {
-                    prop_assert_eq!(encode_end(session, all_agree), &bytes[..]);
+                    let told = [encode_end(session, all_agree), encode_session(session)];
+                    prop_assert!(told.contains(&bytes));
                 }
                 if let Ok(session) = decode_session(&bytes) {
                     prop_assert_eq!(encode_session(session), &bytes[..]);

@@ -715,6 +715,33 @@ fn of_replicas_that_agree_nothing_is_read_a_second_time() {
     assert_eq!((fourth.known, fourth.sent), (0, 0), "{fourth:?}");
 }
 
+/// Nodes that know neither turns nor what is known; then all are of this version.
+#[test]
+fn nodes_that_do_not_know_of_turns_are_repaired_without() {
+    let mut nodes = three_with_a_gap(16, &[2, 1, 3], 0..0);
+    nodes.be_of_version(true);
+    for (master, missed) in [(0, 10..30), (2, 30..50)] {
+        only(&nodes, &[0, 1]);
+        put_all(&mut nodes, missed.clone(), 2);
+        settle(&mut nodes);
+        let (figures, ended) = repair(&mut nodes, master, wanted(&["t"]));
+        ended.expect("a repair");
+        assert_eq!((figures.known, figures.fetched), (0, 20), "{figures:?}");
+        assert_eq!(found(&mut nodes, 2, missed), [Some(2); 20]);
+        let (again, ended) = repair(&mut nodes, master, wanted(&["t"]));
+        ended.expect("a repair");
+        assert_eq!((again.known, again.sent), (0, 0), "{again:?}");
+    }
+    // At another node's word, too.
+    let everywhere = || Wanted { is_everywhere: true, ..wanted(&["t"])() };
+    repair(&mut nodes, 1, everywhere).1.expect("a repair");
+    nodes.be_of_version(false);
+    repair(&mut nodes, 1, wanted(&["t"])).1.expect("a repair");
+    let (known, ended) = repair(&mut nodes, 1, wanted(&["t"]));
+    ended.expect("a repair");
+    assert_eq!((known.known, known.rounds), (64, 0), "{known:?}");
+}
+
 /// A row comes to one replica after it was compared there, before the repair has ended. Counts that
 /// are taken at the end, as a mistake that is planted here takes them, hide it from the next.
 #[test]

@@ -11,6 +11,7 @@ use replication::coordinator::nodes::Planted;
 use replication::hints::{self, Hints};
 use replication::placement::{Places, Replica, Replicas};
 use replication::plan::holders::Neighbor;
+use replication::wire::verb;
 use replication::{Config, Consistency, Coordinator, Executor, Owner, Proposed, ReadError};
 use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
 use runtime::sim::{Disk, NodeId, Options, World};
@@ -194,6 +195,15 @@ impl Nodes {
         all
     }
 
+    /// All nodes start anew in a version that lacks every feature, or in this one.
+    pub(super) fn be_of_version(&mut self, is_old: bool) {
+        self.known.is_old.store(is_old, Ordering::Relaxed);
+        for node in 0..self.count() {
+            self.crash(node);
+            self.start(node);
+        }
+    }
+
     /// The same, which keep hints from their next start on: all start anew.
     pub(super) fn hinting(mut self, hinting: Hinting) -> Nodes {
         self.hints = Some(hinting);
@@ -320,6 +330,9 @@ async fn live(
         async move {
             let mut verbs = Verbs::new();
             replication::serve(&mut verbs);
+            if known.is_old.load(Ordering::Relaxed) {
+                be_old(&mut verbs);
+            }
             let host = HostId(id_of(me).as_u128());
             let config = messaging::Config::new("test", host, life);
             let messaging = Messaging::start(config, verbs, Rc::new(Plain));
@@ -335,6 +348,17 @@ async fn live(
         }
     };
     runtime::on_all_shards(join).await;
+}
+
+/// What a node knows of repairs that has never heard of turns.
+fn be_old(verbs: &mut Verbs) {
+    for verb in [verb::SYNC_BEGIN, verb::SYNC_KEEP, verb::SYNC_KNOWS] {
+        verbs.forget(verb);
+    }
+    verbs.forget(verb::SYNC_END);
+    verbs.on_one_way(verb::SYNC_END, |request| async move {
+        assert_eq!(request.take_payload().len(), 16, "an old node is told of a session alone");
+    });
 }
 
 /// With as many copies in each of several data centres.
