@@ -46,6 +46,7 @@ pub use cache::{Access, CacheStats, IndexCache};
 pub use compress::{Algorithm, Compression};
 pub use index::Lookup;
 pub use mx::layout::Bases;
+pub use read::demand::ScanBytes;
 pub use read::source::{Scope, TableSource};
 pub use read_stats::{ReadCounts, ReadStats};
 pub use statistics::{CommitlogPosition, LargeLimits};

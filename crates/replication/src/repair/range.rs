@@ -221,7 +221,7 @@ impl<'c> Asking<'c> {
         let has = match all.get(self.turns) {
             Some((_, Some(index))) => self.turn_of(*index).await?,
             _ => {
-                let has = turns::wait(self.read.session).await;
+                let has = turns::wait(self.read.session, part(self.range)).await;
                 if has {
                     Known::of_shard().begin(self.read.session, part(self.range)).await;
                 }
@@ -251,7 +251,7 @@ impl<'c> Asking<'c> {
 
     /// One round; whether it was the last.
     async fn round(&mut self) -> Result<bool, Failed> {
-        if self.takes_turns && !turns::has(self.read.session).await {
+        if self.takes_turns && !turns::has(self.read.session, part(self.range)).await {
             return Err(Failed::Now("a range has no turn on this node any more".to_owned()));
         }
         self.read.round += 1;

@@ -7,8 +7,8 @@
 //! time, and one of which nothing is heard goes to who waits.
 //!
 //! Invariants
-//!  - *whole*: with turns alone, no shard has more reads of repairs than permits, nor than memory
-//!    for them.
+//!  - *whole*: with turns alone, no shard has more reads of repairs than permits, and they take no
+//!    more memory than there is for them; one that needs more than that has it alone.
 //!  - *in-order*: nobody waits for a turn who has one of a later node, so nobody waits in a circle.
 //!  - *fifo*: a turn goes to who has waited longest, of those who wait still.
 //!  - *not-for-ever*: a lease that is not renewed ends, if others wait.
@@ -17,7 +17,7 @@
 
 use super::reading::Reading;
 use crate::coordinator::own_storage;
-use reader::semaphore::{BASE_BYTES, Limits};
+use crate::wire::sync::Part;
 use runtime::sync::Notify;
 use runtime::task::race;
 use runtime::time::{Instant, sleep_until};
@@ -32,18 +32,30 @@ pub(super) const WORD: Duration = Duration::from_secs(15);
 /// How long one question waits, and for how long its place in the queue is kept after that.
 const WAIT: Duration = Duration::from_secs(5);
 const PLACE: Duration = Duration::from_secs(20);
-/// What a range takes of a shard's memory for reads: a visit, and what the files behind it hold.
-const READ_BYTES: usize = BASE_BYTES + (512 << 10);
 
 const _: () = assert!(WAIT.as_secs() < PLACE.as_secs() && WORD.as_secs() < LEASE.as_secs());
+
+/// What the shard that has least of it has for reads of repairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    count: usize,
+    bytes: usize,
+}
+
+/// Who asks for a turn: a session, and what a visit takes of the shard that it takes most of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asker {
+    id: u128,
+    bytes: usize,
+}
 
 /// Who has a turn, and who waits. Pure.
 #[derive(Debug, Default)]
 struct Turns {
-    /// And until when it is theirs.
-    held: BTreeMap<u128, Instant>,
+    /// And until when it is theirs, and of how many bytes it is.
+    held: BTreeMap<u128, (Instant, usize)>,
     /// And until when they are thought to wait.
-    waiting: VecDeque<(u128, Instant)>,
+    waiting: VecDeque<(Asker, Instant)>,
     /// How many got one.
     granted: u64,
 }
@@ -57,36 +69,36 @@ enum Otherwise {
 
 impl Turns {
     /// Whether it has a turn from now on.
-    fn ask(&mut self, id: u128, now: Instant, most: usize, otherwise: Otherwise) -> bool {
-        assert!(0 < most, "whole: a node on which nobody has a turn");
-        if let Some(until) = self.held.get_mut(&id) {
-            *until = now + LEASE;
+    fn ask(&mut self, asker: Asker, now: Instant, room: Room, otherwise: Otherwise) -> bool {
+        let Asker { id, .. } = asker;
+        if self.keep(id, now) {
             return true;
         }
-        let place = self.waiting.iter_mut().find(|(one, _)| *one == id);
+        let place = self.waiting.iter_mut().find(|(one, _)| one.id == id);
         let is_new = place.is_none();
         match place {
-            Some((_, until)) => *until = now + PLACE,
-            None => self.waiting.push_back((id, now + PLACE)),
+            // What there is to read may have become another one meanwhile.
+            Some(place) => *place = (asker, now + PLACE),
+            None => self.waiting.push_back((asker, now + PLACE)),
         }
-        self.grant(now, most);
+        self.grant(now, room);
         let has = self.held.contains_key(&id);
         if !has && is_new && otherwise == Otherwise::GoesAway {
-            self.waiting.retain(|(one, _)| *one != id);
+            self.waiting.retain(|(one, _)| one.id != id);
         }
         debug_assert!(
-            self.waiting.iter().all(|(one, _)| !self.held.contains_key(one)),
+            self.waiting.iter().all(|(one, _)| !self.held.contains_key(&one.id)),
             "fifo: one waits that has a turn"
         );
         has
     }
 
     /// Gives turns to those who waited longest.
-    fn grant(&mut self, now: Instant, most: usize) {
+    fn grant(&mut self, now: Instant, room: Room) {
         self.waiting.retain(|(_, until)| now <= *until);
-        while let Some((id, _)) = self.waiting.front().copied() {
-            if most <= self.held.len() {
-                let over = self.held.iter().find(|(_, until)| **until < now);
+        while let Some((Asker { id, bytes }, _)) = self.waiting.front().copied() {
+            if !self.fits(bytes, room) {
+                let over = self.held.iter().find(|(_, (until, _))| *until < now);
                 let Some(over) = over.map(|(id, _)| *id) else { return };
                 stdx::probe!("a turn of a repair that nobody has heard of goes to another one");
                 self.held.remove(&over);
@@ -94,32 +106,57 @@ impl Turns {
             }
             self.waiting.pop_front();
             self.granted += 1;
-            let before = self.held.insert(id, now + LEASE);
+            let before = self.held.insert(id, (now + LEASE, bytes));
             assert!(before.is_none(), "whole: a second turn");
-            debug_assert!(self.held.len() <= most, "whole: {} of {most}", self.held.len());
         }
     }
 
-    /// It goes on, or does not want one any more.
-    fn keep(&mut self, id: u128, now: Instant) {
-        if let Some(until) = self.held.get_mut(&id) {
-            debug_assert!(*until <= now + LEASE, "not-for-ever: until {until:?}");
-            *until = now + LEASE;
-        }
+    /// Whether one more of so many bytes may be read (*whole*).
+    fn fits(&self, bytes: usize, room: Room) -> bool {
+        let held = self.held.values().fold(0usize, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        debug_assert!(0 < held || self.held.is_empty(), "whole: {} of no bytes", self.held.len());
+        let is_room = self.held.len() < room.count && held.saturating_add(bytes) <= room.bytes;
+        self.held.is_empty() || is_room
+    }
+
+    /// It goes on; whether it has a turn.
+    fn keep(&mut self, id: u128, now: Instant) -> bool {
+        let Some((until, _)) = self.held.get_mut(&id) else { return false };
+        debug_assert!(*until <= now + LEASE, "not-for-ever: until {until:?}");
+        *until = now + LEASE;
+        true
     }
 
     fn end(&mut self, id: u128) {
         self.held.remove(&id);
-        self.waiting.retain(|(one, _)| *one != id);
+        self.waiting.retain(|(one, _)| one.id != id);
         debug_assert!(!self.held.contains_key(&id), "whole: {id} has two turns");
     }
 }
 
-/// *whole*
-fn most(limits: &Limits) -> usize {
-    let room = (limits.memory_bytes + limits.shared_bytes) / READ_BYTES;
-    const { assert!(BASE_BYTES < READ_BYTES, "whole: a read of nothing") };
-    room.min(limits.count).max(1)
+/// What a shard has, and what a visit for a part takes of it.
+fn of_shard((table, first, last): Part) -> (Room, usize) {
+    let reading = Reading::of_shard();
+    let (true, Ok(storage)) = (reading.is_whole(), own_storage()) else {
+        // Whoever comes is let in; where the node stops, nothing is read any more.
+        return (Room { count: usize::MAX, bytes: usize::MAX }, 1);
+    };
+    let limits = storage.semaphores()[2].limits();
+    let bytes = storage.visit_bytes(table, (first, last), reading.way().batch.bytes_max);
+    debug_assert!(0 < bytes, "whole: a visit takes nothing");
+    (Room { count: limits.count, bytes: limits.memory_bytes + limits.shared_bytes }, bytes)
+}
+
+/// The least that a shard has, and the most that is taken of one.
+async fn of_node(part: Part) -> (Room, usize) {
+    let shards = runtime::on_all_shards(move || async move { of_shard(part) }).await;
+    let least = |room: Room, (other, _): &(Room, usize)| Room {
+        count: room.count.min(other.count),
+        bytes: room.bytes.min(other.bytes),
+    };
+    debug_assert!(!shards.is_empty(), "whole: a node without shards");
+    let room = shards.iter().fold(Room { count: usize::MAX, bytes: usize::MAX }, least);
+    (room, shards.iter().map(|(_, bytes)| *bytes).max().unwrap_or(1))
 }
 
 /// Of this node. Stands in `runtime::local` of shard 0.
@@ -130,16 +167,15 @@ struct OfNode {
 }
 
 impl OfNode {
-    fn ask(&self, id: u128, otherwise: Otherwise) -> bool {
+    async fn ask(&self, (id, part): (u128, Part), otherwise: Otherwise) -> bool {
         debug_assert!(runtime::shard_id() == 0, "whole: turns of another shard");
-        let most = match (Reading::of_shard().is_whole(), own_storage()) {
-            (true, Ok(storage)) => most(&storage.semaphores()[2].limits()),
-            // Whoever comes is let in; where the node stops, nothing is read any more.
-            _ => usize::MAX,
-        };
+        if self.turns.borrow_mut().keep(id, Instant::now()) {
+            return true;
+        }
+        let (room, bytes) = of_node(part).await;
         let mut turns = self.turns.borrow_mut();
         let before = turns.granted;
-        let has = turns.ask(id, Instant::now(), most, otherwise);
+        let has = turns.ask(Asker { id, bytes }, Instant::now(), room, otherwise);
         let has_changed = before < turns.granted;
         drop(turns);
         if has_changed {
@@ -151,12 +187,12 @@ impl OfNode {
 
 /// Waits for a turn, for a while; whether it has one. Who has none asks again soon, or loses its
 /// place.
-pub(crate) async fn wait(id: u128) -> bool {
+pub(crate) async fn wait(id: u128, part: Part) -> bool {
     let wait = move || async move {
         let node = runtime::local::get_or_default::<OfNode>();
         let deadline = Instant::now() + WAIT;
         loop {
-            if node.ask(id, Otherwise::Waits) {
+            if node.ask((id, part), Otherwise::Waits).await {
                 return true;
             }
             if deadline <= Instant::now() {
@@ -169,9 +205,10 @@ pub(crate) async fn wait(id: u128) -> bool {
 }
 
 /// Whether it has a turn still, or can have one at once: a node that started anew knows of none.
-pub(crate) async fn has(id: u128) -> bool {
+pub(crate) async fn has(id: u128, part: Part) -> bool {
     let ask = move || async move {
-        runtime::local::get_or_default::<OfNode>().ask(id, Otherwise::GoesAway)
+        let node = runtime::local::get_or_default::<OfNode>();
+        node.ask((id, part), Otherwise::GoesAway).await
     };
     runtime::on_shard(0, ask).await
 }
@@ -200,22 +237,30 @@ mod tests {
     use super::*;
 
     /// `+1`: 1 asks and waits; `?1`: it asks, and goes away otherwise; `k1`: it keeps its turn;
-    /// `-1`: it ends; `s9`: so many seconds pass.
-    fn check(most: usize, steps: &str, expected: &str) {
+    /// `-1`: it ends; `s9`: so many seconds pass. `+1*5`: of 5 bytes, else of 1.
+    fn check_of((count, bytes): (usize, usize), steps: &str, expected: &str) {
         let (mut turns, mut now, mut found) = (Turns::default(), Instant::from_nanos(0), vec![]);
+        let room = Room { count, bytes };
         for step in steps.split_whitespace() {
-            let (kind, number) = step.split_at(1);
+            let (kind, rest) = step.split_at(1);
+            let (number, of) = rest.split_once('*').unwrap_or((rest, "1"));
             let id: u128 = number.parse().expect("a number");
+            let asker = Asker { id, bytes: of.parse().expect("bytes") };
             match kind {
-                "+" => found.push(turns.ask(id, now, most, Otherwise::Waits)),
-                "?" => found.push(turns.ask(id, now, most, Otherwise::GoesAway)),
-                "k" => turns.keep(id, now),
+                "+" => found.push(turns.ask(asker, now, room, Otherwise::Waits)),
+                "?" => found.push(turns.ask(asker, now, room, Otherwise::GoesAway)),
+                "k" => drop(turns.keep(id, now)),
                 "-" => turns.end(id),
                 _ => now += Duration::from_secs(id as u64),
             }
         }
         let found: String = found.into_iter().map(|has| if has { 'y' } else { 'n' }).collect();
         assert_eq!(found, expected, "{steps}");
+    }
+
+    fn check(most: usize, steps: &str, expected: &str) {
+        check_of((most, usize::MAX), steps, expected);
+        check_of((usize::MAX, most), steps, expected);
     }
 
     #[test]
@@ -240,11 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_turns_than_permits_and_memory() {
-        let limits = Limits::streaming(1 << 30);
-        assert_eq!(most(&limits), 10);
-        assert_eq!(most(&Limits { count: 3, ..limits }), 3);
-        assert_eq!(most(&Limits { memory_bytes: 2 * READ_BYTES, ..limits }), 2);
-        assert_eq!(most(&Limits { memory_bytes: 0, ..limits }), 1);
+    fn there_are_no_more_turns_than_memory() {
+        check_of((9, 10), "+1*4 +2*4 +3*4 -1 +3*4", "yynny");
+        // One that is too large for what is left is not overtaken by a smaller one,
+        check_of((9, 10), "+1*4 +2*8 +3*1 -1 +3*1 +2*8", "ynnyy");
+        // and one that is too large for all of it has it alone.
+        check_of((9, 10), "+1*99 +2*1 -1 +2*1 +1*99 -2 +1*99", "ynyny");
+        check_of((9, 0), "+1 +2 -1 +2", "yny");
+        // What it was told to be before does not matter.
+        check_of((9, 10), "+1*4 +2*8 +2*5", "yny");
     }
 }

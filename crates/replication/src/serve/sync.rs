@@ -48,7 +48,7 @@ pub(super) fn serve(verbs: &mut Verbs) {
 /// A range waits for its turn on this node.
 async fn begin(request: &Request) -> Result<Payload, Refusal> {
     let (session, part) = decode_begin(&request.take_payload()).map_err(damaged)?;
-    let has_turn = turns::wait(session).await;
+    let has_turn = turns::wait(session, part).await;
     if has_turn {
         Known::of_shard().begin(session, part).await;
     }
@@ -69,7 +69,8 @@ async fn read(request: &Request) -> Result<Payload, Refusal> {
     if !coordinator.is_spread(&table) {
         return Err(damaged(Damaged::new("a table of this node alone is repaired", 0)));
     }
-    if coordinator.repairs_take_turns() && !turns::has(read.session).await {
+    let part = (read.table, read.range.0, read.range.1);
+    if coordinator.repairs_take_turns() && !turns::has(read.session, part).await {
         let text = "a range has no turn here any more".to_owned();
         return Err(Refusal::new(RefusalKind::Overloaded, text));
     }

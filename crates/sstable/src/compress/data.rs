@@ -128,7 +128,7 @@ impl ReadFile {
     }
 
     /// Bytes of what is checked or decompressed as one.
-    fn unit_bytes(&self) -> Option<u64> {
+    pub(crate) fn unit_bytes(&self) -> Option<u64> {
         match &self.chunks {
             Some(chunks) => Some(chunks.chunk_bytes as u64),
             None => self.guard.as_ref().and_then(Guard::chunk_bytes),

@@ -3,7 +3,7 @@
 //! In reading order: `queue` and `window` (bytes of Data.db, loaded ahead), `stretches` (which
 //! bytes a slice takes, by the index of rows), `slicer` (elements cut to clustering ranges),
 //! `elements` (elements of a partition as fragments), `backwards` (the same from the last to the
-//! first), and [`source`], which does it.
+//! first), and [`source`], which does it; `demand`, what it will take.
 //!
 //! Invariants
 //!  - *ordered*: fragments come in order, or the file is damaged.
@@ -12,6 +12,7 @@
 //!  - *closed*: a range tombstone that was opened is closed at the end of its range, at the latest.
 
 mod backwards;
+pub(crate) mod demand;
 mod elements;
 mod queue;
 mod slicer;

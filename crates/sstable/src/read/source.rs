@@ -391,6 +391,8 @@ impl TableSource {
         }
         debug_assert!(self.window.remaining() == 0, "in-scope: {} left", self.window.remaining());
         self.state = State::Done;
+        // Others of the same read may go on for long.
+        self.window.let_go();
         self.window.file().finish()
     }
 

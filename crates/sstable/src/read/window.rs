@@ -29,7 +29,7 @@ use std::task::Poll;
 /// An extent up to this long is read at once.
 pub(super) const WHOLE_BYTES: u64 = 64 << 10;
 /// The first step of a longer one, and the longest.
-const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
+pub(super) const STEP_BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(256 << 10);
 /// What one read brings of what does not lie in the window as a whole.
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// What reads may bring behind that.
@@ -41,7 +41,7 @@ pub(super) const FLIGHTS_MAX: usize = 32;
 /// Bytes of planned extents that are asked for before the consumer comes to them.
 pub(super) const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// What was left of one step is put before the next where it is not more: nothing else is moved.
-const ROOM_BEFORE: usize = 4 << 10;
+pub(super) const ROOM_BEFORE: usize = 4 << 10;
 /// Extents closer than this are read as one: a request costs as much as that many bytes.
 pub(super) const GAP_BYTES: u64 = 16 << 10;
 
@@ -576,14 +576,20 @@ impl Window {
         self.base = 0;
         debug_assert!(self.buf.is_empty(), "in-place: {} bytes are left", self.buf.len());
     }
-}
 
-impl Drop for Window {
-    fn drop(&mut self) {
+    /// Nothing more is read, unless somebody goes elsewhere: others have its memory.
+    pub(super) fn let_go(&mut self) {
         self.forget_plans();
         self.discard_loaded();
         self.stats.spares().keep_block(std::mem::take(&mut self.spare));
         self.stats.spares().keep_chunk(std::mem::take(&mut self.spare_chunk));
+        debug_assert!(self.flights.is_empty(), "bounded-ahead: {} reads", self.flights.len());
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

@@ -57,6 +57,12 @@ impl EstimatedHistogram {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// No value that was counted is larger; 0 where there is none.
+    pub fn largest(&self) -> u64 {
+        let index = self.counts.iter().rposition(|count| 0 < *count);
+        index.map_or(0, |index| self.bounds.get(index).map_or(u64::MAX, |bound| *bound as u64))
+    }
+
     /// Each bucket's offset, as the file has it, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let bound = |index: usize| self.bounds.get(index.saturating_sub(1)).copied();
@@ -198,6 +204,13 @@ mod tests {
         assert_eq!(histogram.bounds[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(histogram.bounds[8..14], [10, 12, 14, 17, 20, 24]);
         assert_eq!(histogram.counts.len(), 151);
+        assert_eq!(histogram.largest(), 0);
+        let largest = |value| {
+            let mut histogram = histogram.clone();
+            [value, 3].map(|value| histogram.add(value));
+            histogram.largest()
+        };
+        assert_eq!([0, 9, 18, 24].map(largest), [3, 10, 20, 24]);
     }
 
     #[test]
@@ -227,6 +240,7 @@ mod tests {
         let mut out = Vec::new();
         histogram.put(&mut out);
         assert_eq!(EstimatedHistogram::parse(&mut Cursor::new(&out)).unwrap(), histogram);
+        assert_eq!(histogram.largest(), u64::MAX);
         for cut in 0..out.len() {
             assert!(EstimatedHistogram::parse(&mut Cursor::new(&out[..cut])).is_err());
         }

@@ -9,15 +9,17 @@
 //!  - *same-place*: a source that rested is used only where the driver stands, in the version of
 //!    the schema that it was opened with; otherwise one is opened.
 //!  - *goes-on*: a visit brings something, or says that nothing more comes.
+//!  - *no-more-than-told*: a visit is charged for no more than [`Shard::visit_bytes`] told of its
+//!    range, as far as `sstable` can tell that.
 
 use super::Shard;
 use super::read::SourceOptions;
-use model::{TableId, Uuid};
+use model::{TableId, Token, Uuid};
 use mutation::{Fragment, RingBound};
 use reader::multishard::wire::{SendPlace, decode, encode};
 use reader::multishard::{MultishardOptions, MultishardSource, ShardReader, VisitFuture, Visited};
 use reader::place::{At, Place};
-use reader::semaphore::{Permit, ReadSemaphore, Reading};
+use reader::semaphore::{BASE_BYTES, Permit, ReadSemaphore, Reading};
 use reader::{Budget, EvictableSource, OpenSource, PartitionScope, ReadError, Slice, Source};
 use runtime::time::Instant;
 use runtime::{ShardId, local, on_shard};
@@ -30,6 +32,10 @@ use stdx::HashMap;
 const REST_MAX: Duration = Duration::from_secs(60);
 /// With more reads at rest than this, those are looked for that nobody comes back to.
 const SWEEP_COUNT: usize = 64;
+/// What a visit brings grows by this part of what it was asked for: it holds little more than that.
+const GROWTH_PART: usize = 4;
+/// A row that is thought to be behind the last byte that was asked for.
+const ROW_BYTES: usize = 16 << 10;
 /// What a fill that has to wait is charged for while it does.
 const IO_BYTES: usize = 16 << 10;
 
@@ -130,6 +136,18 @@ impl Host<'_> {
 }
 
 impl Shard {
+    /// See [`crate::Storage::visit_bytes`].
+    pub(crate) fn visit_bytes(
+        &self,
+        table: TableId,
+        tokens: (Token, Token),
+        bytes_max: usize,
+    ) -> usize {
+        let sources = self.table(table).map_or(0, |table| table.scan_bytes(tokens));
+        // What it brings may end with a row more than it was asked for.
+        BASE_BYTES + IO_BYTES + sources + bytes_max + bytes_max / GROWTH_PART + ROW_BYTES
+    }
+
     async fn visit(self: &Rc<Self>, request: Request) -> Reply {
         let Request { read, table: id, place, options, bytes_max } = request;
         let table = self.readable(id)?;
@@ -204,7 +222,11 @@ async fn read_on(source: &mut EvictableSource, permit: &Permit, bytes_max: usize
         if batch.is_empty() {
             return Ok((encoded, true));
         }
-        bytes += batch.iter().map(Fragment::size_bytes).sum::<usize>();
+        let more = batch.iter().map(Fragment::size_bytes).sum::<usize>();
+        bytes += more;
+        if encoded.capacity() - encoded.len() < more {
+            encoded.reserve_exact(more.max(bytes_max / GROWTH_PART));
+        }
         batch.drain(..).for_each(|fragment| encode(&fragment, &mut encoded));
         units.set(source.memory_bytes() + encoded.capacity())?;
         runtime::task::yield_if_needed().await;

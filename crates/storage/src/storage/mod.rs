@@ -325,6 +325,12 @@ impl Storage {
         self.shard.open_multishard(table, bounds, slice, options, how)
     }
 
+    /// Memory for reads that one visit of such a source takes of this shard at most, between two
+    /// tokens, these included, for so many bytes; as it is now, and while no row is very large.
+    pub fn visit_bytes(&self, table: TableId, tokens: (Token, Token), bytes_max: usize) -> usize {
+        self.shard.visit_bytes(table, tokens, bytes_max)
+    }
+
     /// The places of this shard that may hold something of a partition, by name.
     pub fn holders(&self, table: TableId, key: &DecoratedKey) -> Result<Vec<Holder>, ReadError> {
         self.shard.holders(table, key)

@@ -299,17 +299,45 @@ impl Table {
         tablet.cache.as_ref().filter(|_| through == Through::Cache && self.is_cached())
     }
 
-    /// How often something between two tokens has changed on this shard, from some number on.
-    pub(crate) fn changes(&self, (first, last): (Token, Token)) -> u64 {
-        assert!(first <= last, "every-change: from {first:?} to {last:?}");
+    /// The tablets that have tokens from one to another.
+    fn tablets_within(&self, (first, last): (Token, Token)) -> Vec<Rc<Tablet>> {
+        assert!(first <= last, "tablets-in-order: from {first:?} to {last:?}");
         let meets = |tablet: &&Rc<Tablet>| {
             let (after, until) = tablet.range;
             first <= until && (after < last || after == Token::MIN)
         };
-        let tablets = self.tablets();
-        let counts = tablets.iter().filter(meets);
-        let counts = counts.map(|tablet| tablet.changes.of((first, last)));
+        self.parts().tablets.iter().filter(meets).cloned().collect()
+    }
+
+    /// How often something between two tokens has changed on this shard, from some number on.
+    pub(crate) fn changes(&self, tokens: (Token, Token)) -> u64 {
+        let tablets = self.tablets_within(tokens);
+        let counts = tablets.iter().map(|tablet| tablet.changes.of(tokens));
         counts.fold(0, u64::wrapping_add)
+    }
+
+    /// Memory that a scan from one token to another takes of SSTables at most: all of them are
+    /// begun, and those are read at a time that have a token in common.
+    pub(crate) fn scan_bytes(&self, tokens: (Token, Token)) -> usize {
+        let (mut begun, mut edges) = (0, Vec::new());
+        for tablet in self.tablets_within(tokens) {
+            for one in tablet.sstables.borrow().iter() {
+                let bytes = one.scan_bytes(tokens);
+                let more = (bytes.most - bytes.begun) as i64;
+                begun += bytes.begun;
+                edges.push((one.first_key().token, false, more));
+                edges.push((one.last_key().token, true, -more));
+            }
+        }
+        // One that begins where another one ends meets it.
+        edges.sort_unstable();
+        let together = edges.iter().scan(0, |sum, (_, _, more)| {
+            *sum += more;
+            Some(*sum)
+        });
+        let most = together.max().unwrap_or(0);
+        debug_assert!(0 <= most, "tablets-in-order: {most} bytes are read");
+        begun + most as usize
     }
 
     /// Whether a truncation covers a log entry of a partition with that token.

@@ -34,6 +34,7 @@ mod snapshot;
 mod sources;
 mod upkeep;
 mod upload;
+mod visits;
 
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};

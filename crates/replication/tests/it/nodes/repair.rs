@@ -885,6 +885,62 @@ fn ranges_take_turns_where_permits_are_few() {
     }
 }
 
+/// Writes rows that do not compress to partitions of `b`, so many KiB to each, and flushes them.
+fn put_blobs(nodes: &mut Nodes, (keys, kib): (i32, i32), from: i32) {
+    for pk in 0..keys {
+        nodes.run(0, async move {
+            let table = entry("ks", "b");
+            let mut prng = Prng::from_seed((pk * 1000 + from) as u64);
+            let mut builder = MutationBuilder::new(&table.schema, &rows::key(pk));
+            let column = table.schema.column("v").expect("a column").id;
+            for ck in from..from + kib / 4 {
+                let mut value = vec![0; 4 << 10];
+                prng.fill(&mut value);
+                let mut row = RowBuilder::new(Vec::new());
+                row.cell(column, Cell::live(1, &value));
+                builder.row(&clustering(ck), &row.finish());
+            }
+            let (token, options) = (rows::token(pk), write_options(Consistency::All));
+            let written = coordinator().write(&table, token, builder.freeze(), &options).await;
+            written.expect("a write");
+        });
+    }
+    flush_all(nodes, "b");
+}
+
+/// SSTables that are large beside the memory for reads: a turn counts on what reads of them take,
+/// and who waits reads nothing.
+#[test]
+fn ranges_take_turns_where_memory_is_little() {
+    let mut nodes = Nodes::new(17, &[2, 1, 2]);
+    for node in 0..3 {
+        nodes.run(node, async {
+            let be_short = || async {
+                let storage = runtime::local::get::<Storage>();
+                storage.set_auto_compaction(entry("ks", "b").schema.id, false);
+                let streaming = storage.semaphores()[2];
+                let memory_bytes = 1600 << 10;
+                streaming.set_limits(Limits {
+                    memory_bytes,
+                    shared_bytes: 0,
+                    ..streaming.limits()
+                });
+            };
+            runtime::on_all_shards(be_short).await;
+        });
+    }
+    (0..4).for_each(|sstable| put_blobs(&mut nodes, (12, 240), 60 * sstable));
+    let running: Vec<Running> =
+        (0..3).map(|node| begin(&mut nodes, node, wanted(&["b"]))).collect();
+    nodes.world.run_for(100 * SECOND);
+    for running in running {
+        let (figures, ended) = running.ended.borrow_mut().take().expect("an end");
+        ended.expect("a repair");
+        assert_eq!((figures.fetched, figures.sent), (0, 0), "{figures:?}");
+    }
+    assert_eq!(evictions(&mut nodes), 0);
+}
+
 /// Nodes repair at the same time, more ranges than others keep sessions for.
 #[test]
 fn all_nodes_repair_at_once() {

@@ -318,7 +318,8 @@ async fn live(
         if schema.keyspace("ks").is_some() {
             return Vec::new();
         }
-        let tables = ["t", "c", "r", "l", "s"].map(|name| SchemaChange::CreateTable(table(name)));
+        let tables =
+            ["t", "c", "r", "l", "s", "b"].map(|name| SchemaChange::CreateTable(table(name)));
         let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
         changes.extend(tables);
         changes
@@ -375,8 +376,8 @@ fn keyspace(copies: u32, centers: u16, tablets: Option<u32>) -> Keyspace {
 
 /// `t (pk int PRIMARY KEY, v int)`, `c (pk int PRIMARY KEY, v counter)`,
 /// `r (pk int, ck int, v int, w int, PRIMARY KEY (pk, ck))`, `s`, which is as `r` with a static
-/// column `st`, and `l`, which is as `t` and limits requests to partitions, with the same ids on
-/// all nodes.
+/// column `st`, `b`, whose `v` is a blob, and `l`, which is as `t` and limits requests to
+/// partitions, with the same ids on all nodes.
 fn table(name: &str) -> TableSchema {
     let id = Uuid::from_u128(0x2000 + u128::from(name.as_bytes()[0]));
     let builder = TableSchema::builder("ks", name, id).partition_key("pk", Type::Int);
@@ -390,6 +391,7 @@ fn table(name: &str) -> TableSchema {
             return table;
         }
         "c" => builder.regular("v", Type::Counter),
+        "b" => builder.clustering("ck", Type::Int).regular("v", Type::Blob),
         "s" => {
             let builder = builder.clustering("ck", Type::Int).static_column("st", Type::Int);
             builder.regular("v", Type::Int).regular("w", Type::Int)
