@@ -36,6 +36,10 @@ pub const MOVE_FILES: &str = "MOVE_FILES";
 /// read (docs/cluster.md, "Repair").
 pub const REPAIR_TURNS: &str = "REPAIR_TURNS";
 
+/// Hints and logged batches are sent before a repair, and replicas remember what was repaired
+/// (docs/cluster.md, "Repair").
+pub const REPAIR_HISTORY: &str = "REPAIR_HISTORY";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
@@ -45,6 +49,7 @@ pub const ALL: &[&str] = &[
     MOVE_FILES,
     PER_PARTITION_RATE_LIMIT,
     RELAYED_WRITES,
+    REPAIR_HISTORY,
     REPAIR_TURNS,
     TABLETS,
 ];
@@ -70,7 +75,7 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,MOVE_FILES,PER_PARTITION_RATE_LIMIT,\
-                     RELAYED_WRITES,REPAIR_TURNS,TABLETS";
+                     RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

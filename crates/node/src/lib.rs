@@ -76,6 +76,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             limits::provide();
             patience::provide();
             repair::Reading::provide();
+            repair::Sending::provide();
         };
         runtime::on_all_shards(provide).await;
         if is_member {
@@ -102,6 +103,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     limits::check(&settings);
     patience::register(&settings);
     repair::Reading::registered(&settings);
+    repair::Sending::registered(&settings);
     zstd::Zstd::registered(&settings);
     seeds::check(&settings);
     query::Options::check(&settings);

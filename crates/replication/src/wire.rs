@@ -65,6 +65,7 @@ pub mod verb {
     pub const SYNC_BEGIN: Verb = Verb::new(136, "SYNC_BEGIN");
     pub const SYNC_KEEP: Verb = Verb::new(137, "SYNC_KEEP");
     pub const SYNC_KNOWS: Verb = Verb::new(138, "SYNC_KNOWS");
+    pub const SYNC_SENT: Verb = Verb::new(139, "SYNC_SENT");
     pub const MOVE_BARRIER: Verb = Verb::new(140, "MOVE_BARRIER");
     pub const MOVE_STEP: Verb = Verb::new(141, "MOVE_STEP");
     pub const MOVE_PAGE: Verb = Verb::new(142, "MOVE_PAGE");

@@ -47,10 +47,9 @@ pub(super) const REPAIR: &[OptionRow] = &[
     number(
         "repair_hints_batchlog_flush_cache_time_in_ms",
         "60000",
-        "Milliseconds that a flush of hints counts for",
+        "Milliseconds for which hints and batches that were sent before a repair are not sent again",
     )
-    .live()
-    .idle(),
+    .live(),
     flag("enable_small_table_optimization_for_rbno", "true", "Repair small tables whole")
         .live()
         .idle(),

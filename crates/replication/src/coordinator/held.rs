@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// Batches that are known at most.
 const KNOWN_MAX: usize = 1 << 16;
+/// Batches that are looked at one by one, to see how old they are.
+const LOOKED_AT_MAX: usize = 1000;
 /// How long a look at all of them may take.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -63,6 +65,12 @@ impl Held {
             known.insert(id, due);
         }
         fits
+    }
+
+    /// All of them, unless there are more than so many.
+    fn all(&self, most: usize) -> Option<Vec<Uuid>> {
+        let known = self.due.borrow();
+        (known.len() <= most).then(|| known.keys().copied().collect())
     }
 
     pub(super) fn remove(&self, id: Uuid) {
@@ -180,6 +188,22 @@ impl Coordinator {
         let found = self.kept_batches(Partitions::Key(id.as_bytes().to_vec())).await?;
         debug_assert!(found.len() < 2, "known-or-gone: {id} is there {} times", found.len());
         Ok(found.into_iter().next())
+    }
+
+    /// When the batch was kept that this shard has kept longest, in microseconds. Where there are
+    /// many nobody looks.
+    pub(crate) async fn oldest_batch(&self) -> Result<Option<i64>, String> {
+        let Some(all) = self.held.all(LOOKED_AT_MAX) else {
+            return Err(format!("{} batches are not applied yet", self.held.len()));
+        };
+        let mut oldest = None;
+        for id in all {
+            let kept = self.one_kept(id).await.map_err(|error| error.to_string())?;
+            let kept_at = kept.map(|kept| kept.kept_at);
+            oldest = [oldest, kept_at].into_iter().flatten().min();
+        }
+        debug_assert!(oldest.is_none() || !self.held.is_empty(), "known-or-gone: {oldest:?}");
+        Ok(oldest)
     }
 
     async fn kept_batches(&self, partitions: Partitions) -> Result<Vec<Kept>, WriteError> {

@@ -9,6 +9,8 @@
 //!    then, and says why the first did.
 //!  - *bounded*: so many ranges of a job are repaired at once on a shard, by its memory.
 //!  - *ends*: a job that is told to end begins no more rounds.
+//!  - *sent-before*: what nodes keep for the replicas is sent before the first range is repaired, if
+//!    it can be in time ([`super::sent`]).
 
 use super::known::Known;
 use super::range::{Figures, How, Range, said};
@@ -18,11 +20,11 @@ use crate::placement::{Replica, Replicas};
 use crate::wire::sync::{Lead, decode_figures};
 use crate::wire::verb;
 use cluster::TableEntry;
-use messaging::{HostId, Payload, Target, ToShard};
+use messaging::{HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Token, Uuid};
 use runtime::group::{STREAMING, with_group};
 use runtime::sync::Notify;
-use runtime::task::{join_all, race};
+use runtime::task::{Either, join_all, race};
 use runtime::time::sleep;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -65,6 +67,8 @@ pub struct Watch {
     pub ranges: Cell<u64>,
     pub done: Cell<u64>,
     pub figures: Cell<Figures>,
+    /// Before which microsecond nothing was kept for the replicas any more when it began.
+    pub moment: Cell<Option<i64>>,
     is_ended: Cell<bool>,
     ending: Notify,
     number: Cell<u64>,
@@ -75,6 +79,14 @@ impl Watch {
     pub fn end(&self) {
         self.is_ended.set(true);
         self.ending.notify_all();
+    }
+
+    async fn told_to_end(&self) {
+        let told = self.ending.notified();
+        if !self.is_ended.get() {
+            told.await;
+        }
+        debug_assert!(self.is_ended.get(), "ends: it was not told");
     }
 }
 
@@ -129,6 +141,7 @@ impl Coordinator {
         let all = tasks.len();
         watch.ranges.set(all as u64);
         watch.number.set(runtime::random_u64());
+        self.send_before(&tasks, &watch).await;
         let shards = runtime::shard_count();
         let mut queues: Vec<VecDeque<Task>> = vec![VecDeque::new(); usize::from(shards)];
         for task in tasks {
@@ -154,6 +167,35 @@ impl Coordinator {
                 Err(format!("{count} of {all} ranges were not repaired; the first: {first}"))
             }
         }
+    }
+
+    /// *sent-before*
+    async fn send_before(&self, tasks: &[Task], watch: &Watch) {
+        let hosts: BTreeSet<Uuid> = tasks.iter().flat_map(|task| self.hosts(task)).collect();
+        if hosts.is_empty() {
+            return;
+        }
+        debug_assert!(1 < hosts.len(), "sent-before: replicas on {hosts:?}");
+        match race(self.have_sent(&hosts), watch.told_to_end()).await {
+            Either::Left(Ok(moment)) => watch.moment.set(Some(moment)),
+            Either::Left(Err(why)) => tracing::warn!(
+                target: "repair",
+                "hints and batches were not all sent before a repair, which is not remembered: {why}"
+            ),
+            Either::Right(()) => {}
+        }
+    }
+
+    /// Whose replicas take part.
+    fn hosts(&self, task: &Task) -> Vec<Uuid> {
+        let own = Messaging::current().map(|messaging| Uuid::from_u128(messaging.host().0));
+        let leader = match task.leader {
+            Leader::Here(_) => own,
+            Leader::There(host, _) => Some(host),
+        };
+        let others = task.range.others.iter().map(|(host, _)| *host);
+        debug_assert!(!task.range.others.is_empty(), "each-once: {} has one replica", task.name);
+        others.chain(leader).collect()
     }
 
     /// *bounded*: what a range takes is a buffer, what of it is compared, and what others send.
@@ -292,11 +334,7 @@ impl Coordinator {
 
 /// When a job is told to end, tells all shards. What runs of it ends with its round.
 async fn tell_of_end(watch: &Watch) {
-    let told = watch.ending.notified();
-    if !watch.is_ended.get() {
-        told.await;
-    }
-    debug_assert!(watch.is_ended.get(), "ends: it was not told");
+    watch.told_to_end().await;
     let number = watch.number.get();
     let tell = move || async move {
         runtime::local::get_or_default::<Ended>().0.borrow_mut().insert(number);

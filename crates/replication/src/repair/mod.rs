@@ -5,17 +5,20 @@
 //!
 //! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `known`
 //! (what need not be read), `scan` (what a node has, as all judge it), `session` (what a replica
-//! keeps for who asks), `range` (who asks), `job` (the ranges of tables).
+//! keeps for who asks), `range` (who asks), [`Sending`] (what was missed before), `job` (the ranges
+//! of tables).
 
 mod job;
 pub(crate) mod known;
 mod range;
 mod reading;
 mod scan;
+pub(crate) mod sent;
 mod session;
 pub(crate) mod turns;
 
 pub use job::{Wanted, Watch};
 pub use range::{Figures, How, Range};
 pub use reading::Reading;
+pub use sent::Sending;
 pub(crate) use session::Sessions;

@@ -2,10 +2,10 @@
 
 use super::{complain, coordinator, damaged, reply, table, until, write};
 use crate::repair::known::Known;
-use crate::repair::{Sessions, turns};
+use crate::repair::{Sessions, sent, turns};
 use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_begin, decode_end, decode_part};
-use crate::wire::sync::{decode_session, encode_fetched, encode_figures, encode_session};
-use crate::wire::sync::{encode_told, encode_turn};
+use crate::wire::sync::{decode_hosts, decode_session, encode_fetched, encode_figures};
+use crate::wire::sync::{encode_moment, encode_session, encode_told, encode_turn};
 use crate::wire::{Refusal, RefusalKind, verb};
 use messaging::{Payload, Request, Verbs};
 use runtime::time::Instant;
@@ -25,6 +25,7 @@ pub(super) fn serve(verbs: &mut Verbs) {
         reply(written.map(|()| Payload::empty()))
     });
     verbs.on_request(verb::SYNC_LEAD, |request| async move { reply(lead(&request).await) });
+    verbs.on_request(verb::SYNC_SENT, |request| async move { reply(send(&request).await) });
     verbs.on_request(verb::SYNC_KNOWS, |request| async move { reply(knows(&request).await) });
     verbs.on_request(verb::SYNC_BEGIN, |request| async move { reply(begin(&request).await) });
     verbs.on_one_way(verb::SYNC_KEEP, |request| async move {
@@ -43,6 +44,14 @@ pub(super) fn serve(verbs: &mut Verbs) {
             Err(damaged) => complain(&request, damaged),
         }
     });
+}
+
+/// Sends what this node keeps for others.
+async fn send(request: &Request) -> Result<Payload, Refusal> {
+    let hosts = decode_hosts(&request.take_payload()).map_err(damaged)?;
+    let sent = sent::send(hosts).await;
+    let moment = sent.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
+    Ok(Payload::from(encode_moment(moment)))
 }
 
 /// A range waits for its turn on this node.

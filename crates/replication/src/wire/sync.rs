@@ -1,6 +1,7 @@
 //! What replicas of a range say to each other in a repair.
 //!
 //! ```text
+//! SYNC_SENT     (host:16)+                                   -> moment:be64
 //! SYNC_KNOWS    table:16 first:be64 last:be64                -> session:16
 //! SYNC_BEGIN    session:16 table:16 first:be64 last:be64     -> 0 or 1
 //! SYNC_KEEP     session:16                                   one way
@@ -18,7 +19,7 @@
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
 //!         not 0
 //! ```
-//! An answer of 0 says that the session is not there, or in another round; to SYNC_BEGIN, that it
+//! SYNC_SENT names hosts in their order; see `repair::sent`. An answer of 0 says that the session is not there, or in another round; to SYNC_BEGIN, that it
 //! has no turn yet. 1 to SYNC_COMPARE says that the replica has the same. A hash in a list is the
 //! first half of what is summed up. The session of SYNC_KNOWS is that after which nothing has
 //! changed in that part, or 0; SYNC_END says whether all replicas have the same in all of it.
@@ -31,6 +32,7 @@ use model::{DecoratedKey, TableId, Token, Uuid};
 use mutation::page::Resume;
 use mutation::range::ClusteringPosition;
 use mutation::{FrozenMutation, FrozenView};
+use std::collections::BTreeSet;
 use stdx::{Bytes, Cursor, Damaged, Put};
 
 /// A replica is asked to read its part of a range up to a buffer.
@@ -419,6 +421,37 @@ pub(crate) fn decode_turn(bytes: &[u8]) -> Result<bool, Damaged> {
     end(&cursor).map(|()| has_turn)
 }
 
+/// Nodes to which is sent what is kept for them.
+pub(crate) fn encode_hosts(hosts: &BTreeSet<Uuid>) -> Vec<u8> {
+    assert!(!hosts.is_empty(), "one-form: nobody is sent anything");
+    hosts.iter().flat_map(|host| host.into_bytes()).collect()
+}
+
+/// See [`encode_hosts`].
+pub(crate) fn decode_hosts(bytes: &[u8]) -> Result<BTreeSet<Uuid>, Damaged> {
+    let (mut cursor, mut hosts) = (Cursor::new(bytes), BTreeSet::new());
+    while hosts.is_empty() || !cursor.is_empty() {
+        let host = Uuid::from_bytes(cursor.array("a node")?);
+        if hosts.last().is_some_and(|last| host <= *last) {
+            return Err(cursor.damaged("order of nodes"));
+        }
+        hosts.insert(host);
+    }
+    Ok(hosts)
+}
+
+/// Before which microsecond nothing is kept any more.
+pub(crate) fn encode_moment(moment: i64) -> Vec<u8> {
+    moment.to_be_bytes().to_vec()
+}
+
+/// See [`encode_moment`].
+pub(crate) fn decode_moment(bytes: &[u8]) -> Result<i64, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let moment = cursor.i64("a moment")?;
+    end(&cursor).map(|()| moment)
+}
+
 /// A part of a table, from the first token to the last.
 pub(crate) type Part = (TableId, Token, Token);
 
@@ -573,6 +606,12 @@ mod tests {
             let fetch = Fetch { session, round, places: places.into_iter().collect() };
             prop_assert_eq!(Fetch::decode(&fetch.encode()), Ok(fetch));
             prop_assert_eq!(decode_session(&encode_session(session)), Ok(session));
+            prop_assert_eq!(decode_moment(&encode_moment(read.now)), Ok(read.now));
+            let hosts: BTreeSet<Uuid> =
+                hashes.iter().map(|hash| Uuid::from_u128(u128::from(*hash))).collect();
+            if !hosts.is_empty() {
+                prop_assert_eq!(decode_hosts(&encode_hosts(&hosts)), Ok(hosts));
+            }
             let of = (read.table, read.range.0, read.range.1);
             prop_assert_eq!(decode_part(&encode_part(of)), Ok(of));
             prop_assert_eq!(decode_begin(&encode_begin(session, of)), Ok((session, of)));
@@ -652,6 +691,12 @@ mod tests {
                 }
                 if let Ok(figures) = decode_figures(&bytes) {
                     prop_assert_eq!(encode_figures(figures, 72 < bytes.len()), &bytes[..]);
+                }
+                if let Ok(hosts) = decode_hosts(&bytes) {
+                    prop_assert_eq!(encode_hosts(&hosts), &bytes[..]);
+                }
+                if let Ok(moment) = decode_moment(&bytes) {
+                    prop_assert_eq!(encode_moment(moment), &bytes[..]);
                 }
                 if let Ok(has_turn) = decode_turn(&bytes) {
                     prop_assert_eq!(encode_turn(has_turn), &bytes[..]);

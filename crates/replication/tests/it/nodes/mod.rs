@@ -11,4 +11,5 @@ mod lwt_faults;
 mod moved;
 mod relays;
 mod repair;
+mod repaired;
 mod world;

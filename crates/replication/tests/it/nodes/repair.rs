@@ -35,10 +35,10 @@ const ONE: Consistency = Consistency::One;
 const TABLES: [&str; 4] = ["t", "c", "r", "s"];
 const KEYS: i32 = 12;
 
-type Repaired = (Figures, Result<(), String>);
+pub(super) type Repaired = (Figures, Result<(), String>);
 
 /// What a node's storage has of a table: fragments of each partition, as text.
-type Contents = BTreeMap<i32, Vec<String>>;
+pub(super) type Contents = BTreeMap<i32, Vec<String>>;
 
 fn judged(now: i64, fragments: Vec<Fragment>) -> Contents {
     let mut filter = CompactionFilter::new(now, Box::new(|_| Outside::UNKNOWN));
@@ -53,7 +53,7 @@ fn judged(now: i64, fragments: Vec<Fragment>) -> Contents {
     out
 }
 
-fn contents(nodes: &mut Nodes, node: usize, table: &'static str, now: i64) -> Contents {
+pub(super) fn contents(nodes: &mut Nodes, node: usize, table: &'static str, now: i64) -> Contents {
     let all = nodes.run(node, async move {
         let bound = |token, after| RingBound { token, key: None, after };
         let bounds = (bound(Token::MIN, false), bound(Token::MAX, true));
@@ -72,11 +72,11 @@ fn contents(nodes: &mut Nodes, node: usize, table: &'static str, now: i64) -> Co
     judged(now, all)
 }
 
-fn now(nodes: &mut Nodes) -> i64 {
+pub(super) fn now(nodes: &mut Nodes) -> i64 {
     nodes.run(0, async { wall_micros() / 1_000_000 })
 }
 
-fn wanted(tables: &'static [&'static str]) -> impl FnOnce() -> Wanted {
+pub(super) fn wanted(tables: &'static [&'static str]) -> impl FnOnce() -> Wanted {
     move || {
         let tables = tables.iter().map(|name| entry("ks", name).schema.id).collect();
         Wanted { tables, ..Wanted::default() }
@@ -87,7 +87,11 @@ fn buffer(buffer_bytes: u32) -> How {
     How { buffer_bytes, ..How::default() }
 }
 
-fn repair(nodes: &mut Nodes, node: usize, wanted: impl FnOnce() -> Wanted + 'static) -> Repaired {
+pub(super) fn repair(
+    nodes: &mut Nodes,
+    node: usize,
+    wanted: impl FnOnce() -> Wanted + 'static,
+) -> Repaired {
     nodes.run(node, async move {
         let watch = Rc::new(Watch::default());
         let ended = coordinator().repair(wanted(), watch.clone()).await;
@@ -121,17 +125,17 @@ fn begin(nodes: &mut Nodes, node: usize, wanted: impl FnOnce() -> Wanted + 'stat
 }
 
 /// Writes go to these nodes alone.
-fn only(nodes: &Nodes, alive: &[usize]) {
+pub(super) fn only(nodes: &Nodes, alive: &[usize]) {
     for (node, is_alive) in nodes.known.alive.iter().enumerate() {
         is_alive.store(alive.contains(&node), Ordering::Relaxed);
     }
 }
 
-fn all(nodes: &Nodes) -> Vec<usize> {
+pub(super) fn all(nodes: &Nodes) -> Vec<usize> {
     (0..nodes.count()).collect()
 }
 
-fn settle(nodes: &mut Nodes) {
+pub(super) fn settle(nodes: &mut Nodes) {
     nodes.world.run_for(3 * SECOND);
     only(nodes, &all(nodes));
 }
@@ -146,7 +150,7 @@ fn three_with_a_gap(seed: u64, shards: &[u16], missed: std::ops::Range<i32>) -> 
     nodes
 }
 
-fn put_all(nodes: &mut Nodes, keys: std::ops::Range<i32>, value: i32) {
+pub(super) fn put_all(nodes: &mut Nodes, keys: std::ops::Range<i32>, value: i32) {
     nodes.run(0, async move {
         for pk in keys {
             put(pk, value, value.into(), ONE).await.expect("a write");
@@ -155,7 +159,11 @@ fn put_all(nodes: &mut Nodes, keys: std::ops::Range<i32>, value: i32) {
     nodes.world.run_for(SECOND);
 }
 
-fn found(nodes: &mut Nodes, node: usize, keys: std::ops::Range<i32>) -> Vec<Option<i32>> {
+pub(super) fn found(
+    nodes: &mut Nodes,
+    node: usize,
+    keys: std::ops::Range<i32>,
+) -> Vec<Option<i32>> {
     nodes.run(node, async move {
         let mut found = Vec::new();
         for pk in keys {
@@ -666,7 +674,7 @@ fn bytes_read(nodes: &mut Nodes) -> u64 {
     (0..3).map(of_node).sum()
 }
 
-fn flush_all(nodes: &mut Nodes, table: &'static str) {
+pub(super) fn flush_all(nodes: &mut Nodes, table: &'static str) {
     for node in 0..nodes.count() {
         nodes.run(node, async move {
             let flush = move || async move {
