@@ -69,6 +69,7 @@ pub use event::{Event, Events, SchemaEvent, SchemaEventKind, SchemaTarget};
 pub use node::{NodeConfig, NodeInfo, PARTITIONER};
 pub use node_tables::client_routes::ClientRoute;
 pub use node_tables::compaction_history::CompactionRecord;
+pub use node_tables::repair_history::RepairRecord;
 pub use nodes::{Heard, Node, Nodes};
 pub use peers::Lives;
 pub use placement::{Placement, Replica, Replicas, Stretch};

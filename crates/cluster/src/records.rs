@@ -1,11 +1,12 @@
-//! What is written down on this node besides the catalog: truncations, ended compactions, routes of
-//! clients.
+//! What is written down on this node besides the catalog: truncations, ended compactions, ranges
+//! that were repaired, routes of clients.
 //!
 //! Invariants
 //!  - *on-its-shard*: each goes to the shard that has its partition, and nowhere else.
 
 use crate::node_tables::client_routes::{self, ClientRoute};
 use crate::node_tables::compaction_history::{self, CompactionRecord};
+use crate::node_tables::repair_history::{self, RepairRecord};
 use crate::node_tables::{local, read_table};
 use crate::registry::Cluster;
 use catalog::system_tables;
@@ -81,6 +82,52 @@ impl Cluster {
             all.sort_by_key(|record: &CompactionRecord| (-record.ended_at, record.id));
             let once = all.windows(2).all(|pair| pair[0].id != pair[1].id);
             debug_assert!(once, "on-its-shard: a compaction is written down on two shards");
+            Ok(all)
+        })
+    }
+
+    /// Records in `system.repair_history` that a range of a table was repaired, in place of what is
+    /// said there of an earlier repair of the same range.
+    pub fn note_repair<'a>(
+        &'a self,
+        record: &'a RepairRecord,
+        earlier: Option<&'a RepairRecord>,
+    ) -> Erased<'a, Result<(), String>> {
+        Erased::new(move || async move {
+            let schema = self.schema();
+            let history = schema.table("system", repair_history::TABLE).expect("a system table");
+            let Some(table) = schema.table_by_id(record.table) else { return Ok(()) };
+            let name = (&*table.schema.keyspace, &*table.schema.name);
+            let mutation = record.mutation(&history.schema, name, earlier, wall_micros());
+            self.write_down(repair_history::TABLE, record.table, mutation).await
+        })
+    }
+
+    /// Removes from `system.repair_history` what is said there of a table that is no more.
+    pub fn forget_repairs(&self, table: TableId) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || async move {
+            let schema = self.schema();
+            debug_assert!(schema.table_by_id(table).is_none(), "{table} is still there");
+            let history = schema.table("system", repair_history::TABLE).expect("a system table");
+            let mutation = repair_history::forgotten(&history.schema, table, wall_micros());
+            self.write_down(repair_history::TABLE, table, mutation).await
+        })
+    }
+
+    /// The ranges in `system.repair_history`.
+    pub fn repair_history(&self) -> Erased<'_, Result<Vec<RepairRecord>, String>> {
+        Erased::new(move || async move {
+            let read = || async {
+                let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+                let rows = read_table(&storage, "system", repair_history::TABLE).await;
+                rows.map_err(|error| error.to_string())
+            };
+            let mut all = Vec::new();
+            for rows in runtime::on_all_shards(read).await {
+                all.extend(rows?.iter().filter_map(RepairRecord::of));
+            }
+            let of_ranges = all.iter().all(|record| record.tokens.0 <= record.tokens.1);
+            debug_assert!(of_ranges, "on-its-shard: a repair of no range");
             Ok(all)
         })
     }

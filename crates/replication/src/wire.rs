@@ -56,6 +56,8 @@ pub mod verb {
     pub const COUNTER_MUTATION: Verb = Verb::new(123, "COUNTER_MUTATION");
     pub const RELAYED: Verb = Verb::new(124, "RELAYED");
     pub const RELAYED_DONE: Verb = Verb::new(125, "RELAYED_DONE");
+    pub const SYNC_DURABLE: Verb = Verb::new(128, "SYNC_DURABLE");
+    pub const SYNC_REPAIRED: Verb = Verb::new(129, "SYNC_REPAIRED");
     pub const SYNC_READ: Verb = Verb::new(130, "SYNC_READ");
     pub const SYNC_COMPARE: Verb = Verb::new(131, "SYNC_COMPARE");
     pub const SYNC_FETCH: Verb = Verb::new(132, "SYNC_FETCH");

@@ -292,7 +292,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     computed("available_ranges", "keyspace_name text p; ranges set<blob>"),
     computed("hints", "target_id uuid p; hint_id timeuuid c; message_version int c; mutation blob"),
     computed("batches", "id timeuuid p; mutations list<blob>; version int"),
-    computed(
+    stored(
         "repair_history",
         "table_uuid uuid p; repair_time timestamp d; repair_uuid uuid c; range_start bigint c; \
          range_end bigint c; keyspace_name text; table_name text",

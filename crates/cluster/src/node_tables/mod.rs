@@ -5,5 +5,6 @@ pub(crate) mod client_routes;
 pub(crate) mod compaction_history;
 pub(crate) mod local;
 mod read;
+pub(crate) mod repair_history;
 
 pub(crate) use read::{ReadFailed, read_partition, read_table};

@@ -150,6 +150,7 @@ impl Coordinator {
             runtime::on_all_shards(set).await;
             let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
+            runtime::local::get::<Coordinator>().recall_repairs().await;
             let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
             runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());

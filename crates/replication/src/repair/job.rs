@@ -12,8 +12,10 @@
 //!  - *sent-before*: what nodes keep for the replicas is sent before the first range is repaired, if
 //!    it can be in time ([`super::sent`]).
 
+use super::ask::said;
+use super::history::History;
 use super::known::Known;
-use super::range::{Figures, How, Range, said};
+use super::range::{Figures, How, Moment, Range};
 use super::session::{BUFFER_BYTES_MAX, MEMORY_PART, Sessions};
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::placement::{Replica, Replicas};
@@ -155,7 +157,10 @@ impl Coordinator {
         let at_once = self.at_once(wanted.at_once);
         let queues: Vec<_> = queues.into_iter().map(RefCell::new).collect();
         let workers = queues.iter().flat_map(|queue| (0..at_once).map(move |_| queue));
-        let workers = workers.map(|queue| self.work((queue, wanted.how), &watch, &failures));
+        let number = (u128::from(runtime::random_u64()) << 64) | u128::from(watch.number.get() | 1);
+        let moment = watch.moment.get().map(|micros| Moment { repair: number, micros });
+        let how = How { moment, ..wanted.how };
+        let workers = workers.map(|queue| self.work((queue, how), &watch, &failures));
         race(join_all(workers), tell_of_end(&watch)).await;
         self.forget(&watch).await;
         let failures = failures.into_inner();
@@ -177,7 +182,7 @@ impl Coordinator {
         }
         debug_assert!(1 < hosts.len(), "sent-before: replicas on {hosts:?}");
         match race(self.have_sent(&hosts), watch.told_to_end()).await {
-            Either::Left(Ok(moment)) => watch.moment.set(Some(moment)),
+            Either::Left(Ok(moment)) => watch.moment.set(Some(moment).filter(|it| *it != 0)),
             Either::Left(Err(why)) => tracing::warn!(
                 target: "repair",
                 "hints and batches were not all sent before a repair, which is not remembered: {why}"
@@ -288,6 +293,12 @@ impl Coordinator {
     #[doc(hidden)]
     pub fn plant_late_counts() {
         Known::of_shard().plant_late();
+    }
+
+    /// A mistake that a test plants, on this shard.
+    #[doc(hidden)]
+    pub fn plant_any_repair() {
+        History::of_shard().plant_any();
     }
 
     async fn forget(&self, watch: &Watch) {

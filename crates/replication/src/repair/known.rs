@@ -78,6 +78,12 @@ impl Known {
         debug_assert!(begun.len() <= BEGUN_MAX, "bounded: {} have begun", begun.len());
     }
 
+    /// Whether it has begun here, and this node knows of it since then.
+    pub(crate) fn has_begun(&self, session: u128) -> bool {
+        debug_assert!(session != 0, "from-before: the repair of nobody");
+        self.begun.borrow().contains_key(&session)
+    }
+
     /// It has ended; whether all replicas had the same in all of it, or have now.
     pub(crate) async fn end(&self, session: u128, all_agree: bool) {
         let Some((part, then)) = self.begun.borrow_mut().remove(&session) else { return };

@@ -5,12 +5,14 @@
 //!
 //! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `known`
 //! (what need not be read), `scan` (what a node has, as all judge it), `session` (what a replica
-//! keeps for who asks), `range` (who asks), [`Sending`] (what was missed before), `job` (the ranges
-//! of tables).
+//! keeps for who asks), `ask` (the others), `history` (what is remembered), `range` (who asks),
+//! [`Sending`] (what was missed before), `job` (the ranges of tables).
 
+mod ask;
+pub(crate) mod history;
 mod job;
 pub(crate) mod known;
-mod range;
+pub(crate) mod range;
 mod reading;
 mod scan;
 pub(crate) mod sent;
@@ -18,7 +20,7 @@ mod session;
 pub(crate) mod turns;
 
 pub use job::{Wanted, Watch};
-pub use range::{Figures, How, Range};
+pub use range::{Figures, How, Moment, Range};
 pub use reading::Reading;
 pub use sent::Sending;
 pub(crate) use session::Sessions;

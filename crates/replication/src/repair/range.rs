@@ -5,38 +5,40 @@
 //!    round that fails is tried again from where it began, a few times.
 //!  - *said-who*: an error names the node that did not do its part.
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
-//!  - *in-order*: see [`super::turns`]. *from-before*: see [`super::known`].
+//!  - *in-order*: see [`super::turns`]. *from-before*: see [`super::known`]. *all-had-it*,
+//!    *durable-first*: see [`super::history`].
 //!  - *as-all-can*: while a node of the cluster does not know of turns, nobody is asked for one, nor
 //!    what is known, and each range is read as it comes.
 
+use super::ask::{call, part, said, target, tell_all};
+use super::history::History;
 use super::known::Known;
 use super::session::{BUFFER_BYTES_MAX, Session};
 use super::turns;
-use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::coordinator::{Coordinator, nodes, own_coordinator, own_storage};
+use crate::placement::Replicas;
 use crate::sync::buffer::Told;
 use crate::sync::decide::{Comparison, Step, step};
 use crate::sync::unit::{Edge, Hashing, Sum, Unit, compare_edges, units_of};
-use crate::wire::sync::{self, Compare, Compared, Fetch, Part, Read};
-pub use crate::wire::sync::{Figures, How, Range};
+use crate::wire::sync::{self, Compare, Compared, Fetch, Read};
+pub use crate::wire::sync::{Figures, How, Moment, Range};
 use crate::wire::{self, Refusal, RefusalKind, verb};
-use cluster::{TableEntry, features};
-use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
-use model::{TableSchema, Uuid};
+use cluster::{RepairRecord, TableEntry, features};
+use messaging::{Messaging, Payload};
+use model::{TableSchema, Token, Uuid};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::task::{Either, join, join_all, race};
 use runtime::time::{Instant, sleep};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Damaged;
 
-/// How long a replica may take for one question; to fill a buffer it may have to read much that is
-/// dead. Of one that goes away it is known before.
-const STEP_TIME: Duration = Duration::from_secs(60);
+/// How long a replica may take to fill a buffer: it may have to read much that is dead. Of one that
+/// goes away it is known before.
 const READ_TIME: Duration = Duration::from_secs(600);
-/// How long one is waited for that is told of the end.
-const END_TIME: Duration = Duration::from_secs(2);
 /// How often a round is tried again, and after what time first.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
@@ -89,10 +91,16 @@ impl Coordinator {
         let mut asking = Asking::new(self, &table, (range, how));
         if asking.is_known().await {
             asking.figures.known = 1;
+            if asking.is_durable(0).await {
+                asking.remember(how).await;
+            }
             return (asking.figures, Ok(()));
         }
         let mut ended = asking.all(goes_on).await;
         let all_agree = ended.is_ok() && asking.is_whole && !how.forgets;
+        if all_agree && asking.is_durable(asking.read.session).await {
+            asking.remember(how).await;
+        }
         asking.end(all_agree).await;
         if ended.is_err() && self.cluster.schema().table_by_id(range.table).is_none() {
             stdx::probe!("a table is dropped while it is repaired");
@@ -117,7 +125,7 @@ impl<'c> Asking<'c> {
             seed: runtime::random_u64(),
             now,
             gc_before: match how.forgets {
-                true => coordinator.storage.deletions_before(range.table, now),
+                true => coordinator.storage.deletions_before(range.table, range.tokens, now),
                 false => i64::MIN,
             },
             bytes_max: match how.buffer_bytes {
@@ -432,6 +440,74 @@ impl<'c> Asking<'c> {
         Ok(())
     }
 
+    /// *durable-first*: whether it is, and all have known of the session since it began; 0: what is
+    /// known needed none.
+    async fn is_durable(&self, session: u128) -> bool {
+        if !self.coordinator.places().enables(features::REPAIR_HISTORY) {
+            return false;
+        }
+        let bytes = sync::encode_session(session);
+        let asked = (0..self.range.others.len())
+            .map(|index| call(self.range, index, verb::SYNC_DURABLE, Payload::from(bytes.clone())));
+        let (here, others) = join(make_durable(session), join_all(asked)).await;
+        debug_assert!(others.len() == self.range.others.len(), "all-or-nothing");
+        here.is_ok() && others.iter().all(Result::is_ok)
+    }
+
+    /// Has all replicas remember that the range was repaired, if that is so (*all-had-it*).
+    async fn remember(&self, how: How) {
+        let Some(moment) = how.moment.filter(|_| !how.forgets) else { return };
+        if !self.is_settled() && !History::of_shard().is_planted() {
+            return tracing::debug!(target: "repair", "a repair of some replicas is not remembered");
+        }
+        let bytes = sync::encode_repaired(part(self.range), moment);
+        let told = (0..self.range.others.len()).map(|index| {
+            call(self.range, index, verb::SYNC_REPAIRED, Payload::from(bytes.clone()))
+        });
+        let record = record_of(part(self.range), moment);
+        let (here, others) = join(self.coordinator.remember_repair(record), join_all(told)).await;
+        if let Err(why) = here {
+            tracing::warn!(target: "repair", "this node does not remember a repair: {why}");
+        }
+        for (refusal, (host, _)) in others.into_iter().zip(&self.range.others) {
+            if let Err(refusal) = refusal {
+                let why = said(self.coordinator, *host, &refusal.text);
+                tracing::warn!(target: "repair", "a repair is not remembered: {why}");
+            }
+        }
+    }
+
+    /// Whether those who take part are all that are to have what is written to the range, and
+    /// nobody else is about to be.
+    fn is_settled(&self) -> bool {
+        let Some(messaging) = Messaging::current() else { return false };
+        let schema = self.coordinator.cluster.schema();
+        let Some(table) = schema.table_by_id(self.range.table) else { return false };
+        let own = Uuid::from_u128(messaging.host().0);
+        let others = self.range.others.iter().map(|(host, _)| *host);
+        let all: BTreeSet<Uuid> = others.chain([own]).collect();
+        let are_all = |replicas: Replicas| match replicas {
+            Replicas::Nodes(nodes) => {
+                nodes.iter().map(|node| node.host_id).collect::<BTreeSet<_>>() == all
+            }
+            Replicas::Here => false,
+        };
+        let (places, (mut next, last)) = (self.coordinator.places(), self.range.tokens);
+        loop {
+            let (replicas, end) = places.stretch(table, next);
+            debug_assert!(next <= end, "onward: a stretch from {next:?} to {end:?}");
+            let end = end.min(last);
+            let writers = [next, end].map(|token| places.writers(table, token));
+            if !are_all(replicas) || !writers.into_iter().all(are_all) {
+                return false;
+            }
+            if end == last {
+                return true;
+            }
+            next = Token(end.0 + 1);
+        }
+    }
+
     fn count_rows(&mut self, mutations: &[FrozenMutation]) {
         self.figures.bytes_of_rows += mutations.iter().map(|one| one.0.len() as u64).sum::<u64>();
     }
@@ -487,6 +563,25 @@ impl<'c> Asking<'c> {
     }
 }
 
+/// A repair of a range, as it is remembered.
+pub(crate) fn record_of((table, first, last): sync::Part, moment: Moment) -> RepairRecord {
+    let (at, repair) = (moment.micros.div_euclid(1000), Uuid::from_u128(moment.repair));
+    RepairRecord { table, tokens: (first, last), at, repair }
+}
+
+/// What a repair has brought to this node since its session began is on the disk; an error: it may
+/// not be all of it.
+pub(crate) async fn make_durable(session: u128) -> Result<(), String> {
+    if session != 0 && !Known::of_shard().has_begun(session) {
+        return Err("this node does not know the repair any more".to_owned());
+    }
+    let sync = || async {
+        let storage = own_storage().map_err(|_| "the node stops".to_owned())?;
+        storage.sync_log().await.map_err(|error| error.to_string())
+    };
+    runtime::on_all_shards(sync).await.into_iter().collect()
+}
+
 fn new_session() -> u128 {
     (u128::from(runtime::random_u64()) << 64) | u128::from(runtime::random_u64())
 }
@@ -506,46 +601,6 @@ async fn keeping<T>(range: &Range, session: u128, work: impl Future<Output = T>)
 async fn keep(range: &Range, session: u128) {
     turns::keep(session).await;
     tell_all(range, verb::SYNC_KEEP, &sync::encode_session(session)).await;
-}
-
-fn part(range: &Range) -> Part {
-    let Range { table, tokens: (first, last), .. } = *range;
-    debug_assert!(first <= last, "all-or-nothing: from {first:?} to {last:?}");
-    (table, first, last)
-}
-
-/// Tells the other replicas something, one way.
-async fn tell_all(range: &Range, verb: Verb, bytes: &[u8]) {
-    let Some(messaging) = Messaging::current() else { return };
-    debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
-    let told = (0..range.others.len()).map(|index| {
-        let payload = Payload::from(bytes.to_vec());
-        messaging.send(target(range, index), verb, payload, END_TIME)
-    });
-    drop(join_all(told).await);
-}
-
-/// What a node said, with its name.
-pub(super) fn said(coordinator: &Coordinator, host: Uuid, text: &str) -> String {
-    let name = coordinator.places().told(host).0;
-    // Of a call that did not come to an end it is told where to it went.
-    let text = text.strip_prefix(&format!("node {host}: ")).unwrap_or(text);
-    format!("node {name}: {text}")
-}
-
-fn target(range: &Range, index: usize) -> Target {
-    debug_assert!(index < range.others.len(), "said-who: replica {index}");
-    let (host, shard) = range.others[index];
-    Target::bulk(HostId(host.as_u128()), ToShard::At(shard))
-}
-
-async fn call(
-    range: &Range,
-    index: usize,
-    verb: Verb,
-    payload: Payload,
-) -> Result<Vec<u8>, Refusal> {
-    nodes::call(target(range, index), verb, payload, STEP_TIME).await
 }
 
 fn units_in(mutation: &FrozenMutation) -> u64 {

@@ -16,7 +16,7 @@
 //!
 //! Lives on shard 0 of each node.
 
-use super::range::said;
+use super::ask::said;
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::hints::point;
 use crate::wire::sync::{decode_moment, encode_hosts};
@@ -132,7 +132,7 @@ async fn send_now(to: &BTreeSet<Uuid>) -> Result<i64, String> {
         return Err(format!("not all hints were sent within {} s", HINTS_TIME.as_secs()));
     }
     Coordinator::replay_batchlog().await;
-    let left = || async { own_coordinator().map_err(stops)?.oldest_batch().await };
+    let left = move || async move { own_coordinator().map_err(stops)?.oldest_batch().await };
     let left = runtime::on_all_shards(left).await;
     let left: Vec<Option<i64>> = left.into_iter().collect::<Result<_, String>>()?;
     let moment = left.into_iter().flatten().fold(now, i64::min);

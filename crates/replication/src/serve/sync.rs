@@ -2,9 +2,12 @@
 
 use super::{complain, coordinator, damaged, reply, table, until, write};
 use crate::repair::known::Known;
+use crate::repair::range::{make_durable, record_of};
 use crate::repair::{Sessions, sent, turns};
 use crate::wire::sync::{Compare, Fetch, Lead, Read, decode_begin, decode_end, decode_part};
-use crate::wire::sync::{decode_hosts, decode_session, encode_fetched, encode_figures};
+use crate::wire::sync::{
+    decode_hosts, decode_repaired, decode_session, encode_fetched, encode_figures,
+};
 use crate::wire::sync::{encode_moment, encode_session, encode_told, encode_turn};
 use crate::wire::{Refusal, RefusalKind, verb};
 use messaging::{Payload, Request, Verbs};
@@ -26,6 +29,16 @@ pub(super) fn serve(verbs: &mut Verbs) {
     });
     verbs.on_request(verb::SYNC_LEAD, |request| async move { reply(lead(&request).await) });
     verbs.on_request(verb::SYNC_SENT, |request| async move { reply(send(&request).await) });
+    verbs.on_request(verb::SYNC_DURABLE, |request| async move {
+        let made = match decode_session(&request.take_payload()) {
+            Ok(session) => make_durable(session).await.map_err(failed),
+            Err(error) => Err(damaged(error)),
+        };
+        reply(made.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::SYNC_REPAIRED, |request| async move {
+        reply(repaired(&request).await.map(|()| Payload::empty()))
+    });
     verbs.on_request(verb::SYNC_KNOWS, |request| async move { reply(knows(&request).await) });
     verbs.on_request(verb::SYNC_BEGIN, |request| async move { reply(begin(&request).await) });
     verbs.on_one_way(verb::SYNC_KEEP, |request| async move {
@@ -46,11 +59,20 @@ pub(super) fn serve(verbs: &mut Verbs) {
     });
 }
 
+fn failed(why: String) -> Refusal {
+    Refusal::new(RefusalKind::Failed, why)
+}
+
+/// Remembers a repair of a range.
+async fn repaired(request: &Request) -> Result<(), Refusal> {
+    let (part, moment) = decode_repaired(&request.take_payload()).map_err(damaged)?;
+    coordinator()?.remember_repair(record_of(part, moment)).await.map_err(failed)
+}
+
 /// Sends what this node keeps for others.
 async fn send(request: &Request) -> Result<Payload, Refusal> {
     let hosts = decode_hosts(&request.take_payload()).map_err(damaged)?;
-    let sent = sent::send(hosts).await;
-    let moment = sent.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
+    let moment = sent::send(hosts).await.map_err(failed)?;
     Ok(Payload::from(encode_moment(moment)))
 }
 
@@ -92,7 +114,7 @@ async fn lead(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
     let Lead { range, how } = Lead::decode(&request.take_payload()).map_err(damaged)?;
     let (figures, ended) = coordinator.repair_range(&range, how, &|| true).await;
-    ended.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
+    ended.map_err(failed)?;
     Ok(Payload::from(encode_figures(figures, coordinator.repairs_take_turns())))
 }
 

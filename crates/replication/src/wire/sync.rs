@@ -12,9 +12,13 @@
 //! SYNC_FETCH    session:16 round:be32 bits                   -> 0 or 1 (length:be32 mutation)+
 //! SYNC_WRITE    as MUTATION                                  -> nothing
 //! SYNC_END      session:16 agree:u8?                         one way
-//! SYNC_LEAD     table:16 first:be64 last:be64 forgets:u8 bytes:be32 (host:16 shard:be16)+
+//! SYNC_DURABLE  session:16                                   -> nothing
+//! SYNC_REPAIRED table:16 first:be64 last:be64 moment         -> nothing
+//! SYNC_LEAD     table:16 first:be64 last:be64 how:u8 bytes:be32 moment? (host:16 shard:be16)+
 //!                                                            -> figures: nine or ten be64
 //!
+//! how    := 1: old deletions count as forgotten; 4: a moment follows; or both, or 0
+//! moment := repair:16 micros:be64, of which neither is 0
 //! edge := a resume of no rows; none: the begin of the range (after), or its end
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
 //!         not 0
@@ -296,6 +300,63 @@ pub struct How {
     pub forgets: bool,
     /// What a replica reads ahead at most; 0: as much as it may.
     pub buffer_bytes: u32,
+    /// Since when nothing was kept for the replicas, if that is known.
+    pub moment: Option<Moment>,
+}
+
+/// Of a repair: before it all that was written to the replicas had been sent to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub repair: u128,
+    /// Microseconds since 1970; not 0.
+    pub micros: i64,
+}
+
+impl Moment {
+    fn put(self, out: &mut Vec<u8>) {
+        debug_assert!(self.repair != 0 && self.micros != 0, "one-form: {self:?}");
+        out.put(&self.repair.to_be_bytes());
+        out.put_i64(self.micros);
+    }
+
+    fn take(cursor: &mut Cursor<'_>) -> Result<Moment, Damaged> {
+        let repair = u128::from_be_bytes(cursor.array("a repair")?);
+        let micros = cursor.i64("moment of a repair")?;
+        match repair != 0 && micros != 0 {
+            true => Ok(Moment { repair, micros }),
+            false => Err(cursor.damaged("moment of a repair")),
+        }
+    }
+}
+
+/// In [`Lead`], how a range is repaired.
+const FORGETS: u8 = 1;
+const WITH_MOMENT: u8 = 4;
+
+impl How {
+    fn put(&self, out: &mut Vec<u8>) {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let all = flag(self.forgets, FORGETS) | flag(self.moment.is_some(), WITH_MOMENT);
+        debug_assert!(all <= FORGETS | WITH_MOMENT, "one-form: {all}");
+        out.put_u8(all);
+        out.put_u32(self.buffer_bytes);
+        if let Some(moment) = self.moment {
+            moment.put(out);
+        }
+    }
+
+    fn take(cursor: &mut Cursor<'_>) -> Result<How, Damaged> {
+        let all = cursor.u8("how a range is repaired")?;
+        if all & !(FORGETS | WITH_MOMENT) != 0 {
+            return Err(cursor.damaged("how a range is repaired"));
+        }
+        let buffer_bytes = cursor.u32("bytes of a buffer")?;
+        let moment = match all & WITH_MOMENT != 0 {
+            true => Some(Moment::take(cursor)?),
+            false => None,
+        };
+        Ok(How { forgets: all & FORGETS != 0, buffer_bytes, moment })
+    }
 }
 
 /// A range and its other replicas.
@@ -312,12 +373,11 @@ impl Lead {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Range { table, tokens, others } = &self.range;
         assert!(!others.is_empty(), "one-form: a range of one replica");
-        let mut out = Vec::with_capacity(37 + 18 * others.len());
+        let mut out = Vec::with_capacity(61 + 18 * others.len());
         out.put(table.as_bytes());
         out.put_i64(tokens.0.0);
         out.put_i64(tokens.1.0);
-        out.put_u8(self.how.forgets.into());
-        out.put_u32(self.how.buffer_bytes);
+        self.how.put(&mut out);
         for (host, shard) in others {
             out.put(host.as_bytes());
             out.put_u16(*shard);
@@ -330,8 +390,7 @@ impl Lead {
         let mut cursor = Cursor::new(bytes);
         let table = TableId::from_bytes(cursor.array("a table id")?);
         let tokens = (Token(cursor.i64("first token")?), Token(cursor.i64("last token")?));
-        let forgets = flag(&mut cursor, "whether old deletions count")?;
-        let how = How { forgets, buffer_bytes: cursor.u32("bytes of a buffer")? };
+        let how = How::take(&mut cursor)?;
         let mut others = Vec::new();
         while !cursor.is_empty() {
             let host = Uuid::from_bytes(cursor.array("a node")?);
@@ -438,6 +497,21 @@ pub(crate) fn decode_hosts(bytes: &[u8]) -> Result<BTreeSet<Uuid>, Damaged> {
         hosts.insert(host);
     }
     Ok(hosts)
+}
+
+/// A range was repaired, with all its replicas.
+pub(crate) fn encode_repaired(of: Part, moment: Moment) -> Vec<u8> {
+    let mut out = Vec::with_capacity(56);
+    put_part(&mut out, of);
+    moment.put(&mut out);
+    out
+}
+
+/// See [`encode_repaired`].
+pub(crate) fn decode_repaired(bytes: &[u8]) -> Result<(Part, Moment), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let repaired = (part(&mut cursor)?, Moment::take(&mut cursor)?);
+    end(&cursor).map(|()| repaired)
 }
 
 /// Before which microsecond nothing is kept any more.
@@ -600,6 +674,11 @@ mod tests {
             prop_assert_eq!(decode_told(&encode_told(&told)), Ok(told));
             let compare = Compare { session, round, upto: edge, sum };
             prop_assert_eq!(Compare::decode(&compare.encode()), Ok(compare));
+            let hosts: BTreeSet<Uuid> =
+                hashes.iter().map(|hash| Uuid::from_u128(u128::from(*hash))).collect();
+            if !hosts.is_empty() {
+                prop_assert_eq!(decode_hosts(&encode_hosts(&hosts)), Ok(hosts));
+            }
             for compared in [Compared::Gone, Compared::Same, Compared::Other(hashes)] {
                 prop_assert_eq!(Compared::decode(&compared.encode()), Ok(compared));
             }
@@ -607,11 +686,6 @@ mod tests {
             prop_assert_eq!(Fetch::decode(&fetch.encode()), Ok(fetch));
             prop_assert_eq!(decode_session(&encode_session(session)), Ok(session));
             prop_assert_eq!(decode_moment(&encode_moment(read.now)), Ok(read.now));
-            let hosts: BTreeSet<Uuid> =
-                hashes.iter().map(|hash| Uuid::from_u128(u128::from(*hash))).collect();
-            if !hosts.is_empty() {
-                prop_assert_eq!(decode_hosts(&encode_hosts(&hosts)), Ok(hosts));
-            }
             let of = (read.table, read.range.0, read.range.1);
             prop_assert_eq!(decode_part(&encode_part(of)), Ok(of));
             prop_assert_eq!(decode_begin(&encode_begin(session, of)), Ok((session, of)));
@@ -626,12 +700,18 @@ mod tests {
         fn what_another_leads_comes_back(
             (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 10])>(),
             others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
-            (forgets, buffer_bytes) in any::<(bool, u32)>(),
+            (forgets, buffer_bytes, moment) in any::<(bool, u32, Option<(u128, i64)>)>(),
         ) {
             let tokens = (Token(tokens[0].min(tokens[1])), Token(tokens[0].max(tokens[1])));
             let others = others.into_iter().map(|(host, shard)| (Uuid::from_u128(host), shard));
             let (table, others) = (TableId::from_u128(table), others.collect());
-            let how = How { forgets, buffer_bytes };
+            let moment = moment.filter(|(repair, micros)| *repair != 0 && *micros != 0);
+            let moment = moment.map(|(repair, micros)| Moment { repair, micros });
+            if let Some(moment) = moment {
+                let of = (table, tokens.0, tokens.1);
+                prop_assert_eq!(decode_repaired(&encode_repaired(of, moment)), Ok((of, moment)));
+            }
+            let how = How { forgets, buffer_bytes, moment };
             let lead = Lead { range: Range { table, tokens, others }, how };
             prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
             let mut all = Figures::default();
@@ -691,6 +771,9 @@ mod tests {
                 }
                 if let Ok(figures) = decode_figures(&bytes) {
                     prop_assert_eq!(encode_figures(figures, 72 < bytes.len()), &bytes[..]);
+                }
+                if let Ok((of, moment)) = decode_repaired(&bytes) {
+                    prop_assert_eq!(encode_repaired(of, moment), &bytes[..]);
                 }
                 if let Ok(hosts) = decode_hosts(&bytes) {
                     prop_assert_eq!(encode_hosts(&hosts), &bytes[..]);

@@ -40,20 +40,22 @@ impl Storage {
         self.shard().logs().for_each(|log| log.close_segment());
     }
 
-    /// When a repair had taken all deletions of a table to all its replicas, in seconds since
-    /// 1970: with `tombstone_gc` of mode `repair`, merges forget those that are older. `None`: none
-    /// is. An unknown table is ignored.
-    pub fn set_repair_time(&self, id: TableId, repaired_at: Option<i64>) {
+    /// When a repair had taken all deletions of a table between two tokens, these included, to all
+    /// their replicas, in seconds since 1970: with `tombstone_gc` of mode `repair`, merges forget
+    /// there those that are older. An unknown table is ignored.
+    pub fn note_repair(&self, id: TableId, tokens: (Token, Token), at: i64) {
         if let Some(table) = self.shard().table(id) {
-            table.repaired_at.set(repaired_at);
+            table.repairs.borrow_mut().note(tokens, at);
             self.shard().compaction_wake.notify_one();
         }
     }
 
-    /// The second before which deletions of a table are old enough by now to be forgotten, as its
-    /// options say, whether or not merges may forget them yet; `i64::MIN`: none is.
-    pub fn deletions_before(&self, id: TableId, now: i64) -> i64 {
-        self.shard().table(id).map_or(i64::MIN, |table| compact::deletions_before(&table, now))
+    /// The second before which all deletions of a table between two tokens, these included, are old
+    /// enough by now to be forgotten, as its options say, whether or not merges may forget them yet;
+    /// `i64::MIN`: none is.
+    pub fn deletions_before(&self, id: TableId, tokens: (Token, Token), now: i64) -> i64 {
+        let table = self.shard().table(id);
+        table.map_or(i64::MIN, |table| compact::deletions_before(&table, tokens, now))
     }
 
     /// How often what this shard has of a table between two tokens, these included, has changed,

@@ -32,6 +32,7 @@ use reader::multishard::{MultishardOptions, MultishardSource};
 use reader::semaphore::{Permit, ReadSemaphore};
 use reader::{PartitionScope, ReadError, Slice, Source};
 use runtime::Erased;
+use runtime::io::IoError;
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
@@ -231,6 +232,12 @@ impl Storage {
     /// As [`Storage::apply`], but returns when the write is on the disk, whatever the sync mode.
     pub async fn apply_durably(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
         self.shard.apply_durably(&mutation).await
+    }
+
+    /// Returns when what was written to this shard's tables of users is on the disk, whatever the
+    /// sync mode.
+    pub fn sync_log(&self) -> Erased<'_, Result<(), IoError>> {
+        Erased::new(move || async move { self.shard().log_of(Log::Data).ready_to_flush().await })
     }
 
     /// Writes mutations of partitions of this shard whose tables share a log: after a crash all

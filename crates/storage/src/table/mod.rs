@@ -2,9 +2,9 @@
 //!
 //! From the ground up: `token_ranges` (what is to go), `ring_share` (what of an SSTable a shard
 //! has), `truncation` (the record of one), `backlog` (what was found of it), `changes` (how often
-//! it changed), this, `parts` (how the ring is divided), `dir` (the table's directory),
-//! `cache_update` (a memtable into the row cache), `sstable_set` (SSTables join and leave), `gate`
-//! (who may touch the files), `flush_queue` (sealed memtables).
+//! it changed), `repairs` (when it was repaired), this, `parts` (how the ring is divided), `dir`
+//! (the table's directory), `cache_update` (a memtable into the row cache), `sstable_set` (SSTables
+//! join and leave), `gate` (who may touch the files), `flush_queue` (sealed memtables).
 //!
 //! Invariants
 //!  - *one-view*: what a read sees of a tablet is taken in one step: memtables and SSTable set
@@ -27,6 +27,7 @@ pub(crate) mod dir;
 pub(crate) mod flush_queue;
 mod gate;
 mod parts;
+mod repairs;
 mod ring_share;
 mod sstable_set;
 mod token_ranges;
@@ -48,6 +49,7 @@ use changes::Changes;
 use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, TabletMap, Token};
 use mutation::{FrozenMutation, FrozenView, drop_times, newer_than_drops};
 use reader::Source;
+use repairs::Repairs;
 use runtime::sync::Semaphore;
 use runtime::time::Instant;
 use sstable::Descriptor;
@@ -110,8 +112,8 @@ pub(crate) struct Table {
     pub(crate) watch: Cell<Watch>,
     /// When the log was told of writes to what is large last, by what it was.
     pub(crate) told: Cell<[Option<Instant>; 4]>,
-    /// When deletions had reached all replicas, in seconds since 1970; `None`: nobody knows.
-    pub(crate) repaired_at: Cell<Option<i64>>,
+    /// When deletions had reached all replicas, in seconds since 1970.
+    pub(crate) repairs: RefCell<Repairs>,
     /// Whether the end of a merge may be durable or not: nothing is merged any more.
     pub(crate) in_doubt: Cell<bool>,
     /// SSTables that are not in the set any more and could not be removed.
@@ -228,7 +230,7 @@ impl Table {
             arriving: Cell::new(0),
             watch: Cell::new(Watch::NONE),
             told: Cell::default(),
-            repaired_at: Cell::new(None),
+            repairs: RefCell::default(),
             in_doubt: Cell::new(false),
             unremoved: RefCell::default(),
             let_go: RefCell::default(),

@@ -11,6 +11,7 @@
 use super::*;
 use crate::config::Planted;
 use crate::shard::compact::merge_some;
+use model::Token;
 use mutation::{ClusteringPosition, ClusteringRange, RangeTombstone, Tombstone};
 use runtime::time::{sleep, wall_micros};
 use std::cell::{Cell as Slot, RefCell};
@@ -345,7 +346,10 @@ impl Life {
                 }
                 95..98 => {
                     let now = wall_micros().div_euclid(1_000_000);
-                    storage.set_repair_time(mine.id, Some(now));
+                    let (a, b) = (Token(prng.next_u64() as i64), Token(prng.next_u64() as i64));
+                    let some = (a.min(b), a.max(b));
+                    let all = (Token::MIN, Token::MAX);
+                    storage.note_repair(mine.id, if prng.one_in(2) { all } else { some }, now);
                 }
                 _ => sleep(Duration::from_millis(prng.below(20))).await,
             }

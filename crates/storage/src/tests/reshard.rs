@@ -174,7 +174,8 @@ impl Life {
             85..87 => on_shard(shard, move || keep_up(draw)).await,
             87..90 => {
                 let now = wall_micros().div_euclid(1_000_000);
-                let set = move || async move { storage().set_repair_time(mine().id, Some(now)) };
+                let all = (Token::MIN, Token::MAX);
+                let set = move || async move { storage().note_repair(mine().id, all, now) };
                 drop(on_all_shards(set).await);
             }
             90..93 => on_shard(shard, move || hold(draw)).await,

@@ -319,7 +319,7 @@ async fn live(
             return Vec::new();
         }
         let tables =
-            ["t", "c", "r", "l", "s", "b"].map(|name| SchemaChange::CreateTable(table(name)));
+            ["t", "c", "r", "l", "s", "b", "g"].map(|name| SchemaChange::CreateTable(table(name)));
         let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
         changes.extend(tables);
         changes
@@ -376,7 +376,8 @@ fn keyspace(copies: u32, centers: u16, tablets: Option<u32>) -> Keyspace {
 
 /// `t (pk int PRIMARY KEY, v int)`, `c (pk int PRIMARY KEY, v counter)`,
 /// `r (pk int, ck int, v int, w int, PRIMARY KEY (pk, ck))`, `s`, which is as `r` with a static
-/// column `st`, `b`, whose `v` is a blob, and `l`, which is as `t` and limits requests to
+/// column `st`, `b`, whose `v` is a blob, `g`, which is as `t` and forgets deletions of before a
+/// repair, and `l`, which is as `t` and limits requests to
 /// partitions, with the same ids on all nodes.
 fn table(name: &str) -> TableSchema {
     let id = Uuid::from_u128(0x2000 + u128::from(name.as_bytes()[0]));
@@ -388,6 +389,13 @@ fn table(name: &str) -> TableSchema {
             let limits = limits.map(|name| (name.to_owned(), LIMIT.to_string()));
             let mut table = builder.regular("v", Type::Int).build().expect("a table");
             table.options.per_partition_rate_limit = limits.to_vec();
+            return table;
+        }
+        "g" => {
+            let mut table = builder.regular("v", Type::Int).build().expect("a table");
+            let by_repair = [("mode", "repair"), ("propagation_delay_in_seconds", "0")];
+            let pairs = by_repair.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            table.options.tombstone_gc = pairs.to_vec();
             return table;
         }
         "c" => builder.regular("v", Type::Counter),

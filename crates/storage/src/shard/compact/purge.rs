@@ -20,8 +20,8 @@ use crate::compaction::files::file_of;
 use crate::compaction::policy::File;
 use crate::config::Planted;
 use crate::table::{Table, Tablet};
-use model::DecoratedKey;
 use model::schema::TableOptions;
+use model::{DecoratedKey, Token};
 use mutation::Outside;
 use sstable::Lookup;
 use std::rc::Rc;
@@ -58,7 +58,7 @@ impl Mode {
     }
 }
 
-/// The second before which deletions of a table are old enough; `i64::MIN`: none is.
+/// The second before which deletions are old enough where a repair was then; `i64::MIN`: none is.
 fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 {
     let before = match Mode::of(options) {
         Mode::Timeout => now - options.gc_grace_seconds as i64,
@@ -72,21 +72,61 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
     before
 }
 
-/// The same by its options alone.
-pub(crate) fn deletions_before(table: &Table, now: i64) -> i64 {
-    gc_before(&table.schema.borrow().options, table.repaired_at.get(), now)
+/// The same of all between two tokens, by the table's options alone.
+pub(crate) fn deletions_before(table: &Table, tokens: (Token, Token), now: i64) -> i64 {
+    let repaired_at = table.repairs.borrow().least(tokens);
+    gc_before(&table.schema.borrow().options, repaired_at, now)
 }
 
-/// The same, of a table as it is now.
-fn gc_before_of(shard: &Shard, table: &Table, now: i64) -> i64 {
-    let replayed = shard.replay_state(table.log).old_gone.get();
-    if !replayed || !knows_all(shard, table) || !table.tombstone_gc.get() {
-        return i64::MIN;
+/// What is old enough in a table as it is now, by where it is.
+#[derive(Clone, Copy)]
+struct OldEnough<'t> {
+    table: &'t Table,
+    now: i64,
+    /// Whether anything is.
+    may_forget: bool,
+    is_planted: bool,
+}
+
+impl<'t> OldEnough<'t> {
+    fn of(shard: &Shard, table: &'t Table, now: i64) -> OldEnough<'t> {
+        let replayed = shard.replay_state(table.log).old_gone.get();
+        let may_forget = replayed && knows_all(shard, table) && table.tombstone_gc.get();
+        let is_planted = shard.config.planted == Some(Planted::ForgetsEarly);
+        OldEnough { table, now, may_forget, is_planted }
     }
-    match shard.config.planted {
-        Some(Planted::ForgetsEarly) => now,
-        _ => gc_before(&table.schema.borrow().options, table.repaired_at.get(), now),
+
+    fn by(&self, repaired_at: Option<i64>) -> i64 {
+        match (self.may_forget, self.is_planted) {
+            (false, _) => i64::MIN,
+            (true, true) => self.now,
+            _ => gc_before(&self.table.schema.borrow().options, repaired_at, self.now),
+        }
     }
+
+    /// The second before which deletions at a token are.
+    fn at(&self, token: Token) -> i64 {
+        self.by(self.table.repairs.borrow().at(token))
+    }
+
+    /// Before which all deletions of an SSTable are.
+    fn throughout(&self, one: &sstable::Table) -> i64 {
+        self.by(self.table.repairs.borrow().least(span_of(one)))
+    }
+
+    /// Before which some of its may be.
+    fn anywhere(&self, one: &sstable::Table) -> i64 {
+        let most = self.by(self.table.repairs.borrow().most(span_of(one)));
+        debug_assert!(self.throughout(one) <= most, "old-enough: more of all than of some");
+        most
+    }
+}
+
+/// The tokens between which an SSTable has partitions.
+fn span_of(one: &sstable::Table) -> (Token, Token) {
+    let (first, last) = (one.first_key().token, one.last_key().token);
+    debug_assert!(first <= last, "old-enough: an SSTable from {first:?} to {last:?}");
+    (first, last)
 }
 
 /// Whether the next start will find no SSTables but those of the set, and none arrive
@@ -118,7 +158,7 @@ pub(super) struct Purger<'j> {
     table: &'j Table,
     tablet: &'j Tablet,
     inputs: &'j [Rc<sstable::Table>],
-    gc_before: i64,
+    old_enough: OldEnough<'j>,
     /// The newest that the inputs have: they cover nothing that is newer.
     newest: i64,
     /// What the log would bring back of what was flushed before. What is flushed meanwhile is in
@@ -143,20 +183,21 @@ impl<'j> Purger<'j> {
         inputs: &'j [Rc<sstable::Table>],
         now: i64,
     ) -> Option<Purger<'j>> {
-        let gc_before = gc_before_of(shard, table, now);
+        let old_enough = OldEnough::of(shard, table, now);
         // Of what expires statistics have when it does; the deletion is as old as the write.
         let has_old = |one: &Rc<sstable::Table>| {
             let stats = one.stats();
-            stats.min_deletion_time.saturating_sub(stats.max_ttl as i64) < gc_before
+            let oldest = stats.min_deletion_time.saturating_sub(stats.max_ttl as i64);
+            oldest < old_enough.anywhere(one)
         };
         if !inputs.iter().any(has_old) {
             return None;
         }
-        assert!(gc_before != i64::MIN, "all-known: nothing is old enough");
+        assert!(old_enough.may_forget, "all-known: nothing is old enough");
         let newest = inputs.iter().map(|one| one.timestamps().1).max()?;
         let logged = oldest_logged(shard, table);
         let (seen, others) = (Rc::default(), Vec::new());
-        Some(Purger { shard, table, tablet, inputs, gc_before, newest, logged, seen, others })
+        Some(Purger { shard, table, tablet, inputs, old_enough, newest, logged, seen, others })
     }
 
     pub(super) fn outside_of(&mut self, key: &DecoratedKey) -> Outside {
@@ -184,7 +225,7 @@ impl<'j> Purger<'j> {
             .filter(|memtable| memtable.oldest_live() <= self.newest && memtable.contains(key));
         let in_memory = memtables.map(|memtable| memtable.oldest_live()).min();
         let known = Outside {
-            gc_before: self.gc_before,
+            gc_before: self.old_enough.at(key.token),
             log: self.logged,
             memtables: in_memory.unwrap_or(i64::MAX),
             sstables: elsewhere,
@@ -224,16 +265,16 @@ pub(super) fn files_of(
     own: &[Rc<sstable::Table>],
     now_micros: i64,
 ) -> Vec<File> {
-    let gc_before = gc_before_of(shard, table, now_micros.div_euclid(1_000_000));
+    let old_enough = OldEnough::of(shard, table, now_micros.div_euclid(1_000_000));
     let mut files: Vec<File> = own.iter().map(|one| file_of(one, now_micros)).collect();
-    if gc_before == i64::MIN {
+    if !old_enough.may_forget {
         return files;
     }
     assert_eq!(files.len(), own.len(), "a file for each SSTable");
-    let beneath = Beneath::of(shard, (table, tablet), gc_before);
+    let beneath = Beneath::of(shard, (table, tablet), &old_enough);
     for (file, one) in files.iter_mut().zip(own) {
-        file.droppable = droppable(one, gc_before);
-        file.expired = is_dead(one, gc_before) && one.timestamps().1 < beneath.oldest();
+        file.droppable = droppable(one, old_enough.throughout(one));
+        file.expired = is_dead(one, &old_enough) && one.timestamps().1 < beneath.oldest();
     }
     files
 }
@@ -246,20 +287,20 @@ pub(super) fn log_keeps_expired(
     own: &[Rc<sstable::Table>],
     now_micros: i64,
 ) -> bool {
-    let gc_before = gc_before_of(shard, table, now_micros.div_euclid(1_000_000));
-    let mut dead = own.iter().filter(|one| is_dead(one, gc_before)).peekable();
+    let old_enough = OldEnough::of(shard, table, now_micros.div_euclid(1_000_000));
+    let mut dead = own.iter().filter(|one| is_dead(one, &old_enough)).peekable();
     if dead.peek().is_none() {
         return false;
     }
-    let beneath = Beneath::of(shard, (table, tablet), gc_before);
+    let beneath = Beneath::of(shard, (table, tablet), &old_enough);
     dead.any(|one| (beneath.logged..beneath.stored).contains(&one.timestamps().1))
 }
 
 /// Whether all of an SSTable is old enough to be dropped. What lives on has the latest time that
 /// the format can say; what goes later than that as well.
-fn is_dead(one: &sstable::Table, gc_before: i64) -> bool {
+fn is_dead(one: &sstable::Table, old_enough: &OldEnough<'_>) -> bool {
     let latest = one.stats().max_deletion_time;
-    latest < NEVER && latest < gc_before
+    latest < NEVER && latest < old_enough.throughout(one)
 }
 
 /// The oldest live data that what is dropped could have covered; `i64::MAX` where there is none.
@@ -271,10 +312,14 @@ struct Beneath {
 }
 
 impl Beneath {
-    fn of(shard: &Shard, (table, tablet): (&Table, &Tablet), gc_before: i64) -> Beneath {
+    fn of(
+        shard: &Shard,
+        (table, tablet): (&Table, &Tablet),
+        old_enough: &OldEnough<'_>,
+    ) -> Beneath {
         // Of what has no live data nothing can come back.
         let all = tablet.sstables.borrow().clone();
-        let alive = all.iter().filter(|one| !is_dead(one, gc_before));
+        let alive = all.iter().filter(|one| !is_dead(one, old_enough));
         let in_files = alive.map(|one| oldest_live(one)).min();
         let in_memory = tablet.memtables().map(|memtable| memtable.oldest_live()).min();
         let stored = in_files.into_iter().chain(in_memory).fold(i64::MAX, i64::min);
