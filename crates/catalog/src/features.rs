@@ -32,6 +32,9 @@ pub const MOVES: &str = "MOVES";
 /// What moves is copied as files where that can be (docs/cluster.md, "Nodes that come and go").
 pub const MOVE_FILES: &str = "MOVE_FILES";
 
+/// Hints are sent with the time at which their writes were coordinated (docs/cluster.md, "Hints").
+pub const HINT_TIMES: &str = "HINT_TIMES";
+
 /// Ranges of a repair take turns on their replicas, and what replicas are known to agree on is not
 /// read (docs/cluster.md, "Repair").
 pub const REPAIR_TURNS: &str = "REPAIR_TURNS";
@@ -44,6 +47,7 @@ pub const REPAIR_HISTORY: &str = "REPAIR_HISTORY";
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
     HINTED_HANDOFF,
+    HINT_TIMES,
     LWT,
     MOVES,
     MOVE_FILES,
@@ -74,8 +78,8 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,MOVES,MOVE_FILES,PER_PARTITION_RATE_LIMIT,\
-                     RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS";
+        let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
+                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

@@ -4,6 +4,8 @@
 //! Invariants
 //!  - *checked-where-it-enters*: what another node asks for is checked, against the schema of this
 //!    one too, before anything looks at it. What breaks a rule is refused, in words.
+//!  - *stays-empty*: a hint of before a truncation of its table brings nothing back, however late it
+//!    comes. Times are those of the clocks of both nodes.
 //!  - *owner-only*: a shard that does not own a token hands over to the one that does.
 
 mod sync;
@@ -43,13 +45,15 @@ pub fn serve(verbs: &mut Verbs) {
         let written = write(&request, &request.take_payload(), None).await;
         reply(written.map(|()| Payload::empty()))
     });
+    verbs.on_request(verb::HINT, |request| async move {
+        let hint = wire::decode_hint(&request.take_payload());
+        let hint = hint.map(|(written_at, mutations)| (Some(written_at), mutations));
+        take_hint(&request, hint).await
+    });
+    // As a node sends it that does not know `HINT_TIMES`.
     verbs.on_request(verb::HINT_MUTATION, |request| async move {
-        // What was missed for long does not hold up what clients wait for.
-        let written = with_group(STREAMING, async { hint(&request).await }).await;
-        if let Some(hints) = Hints::of_shard() {
-            hints.counters().received.add(1);
-        }
-        reply(written.map(|()| Payload::empty()))
+        let mutations = wire::decode_mutations(&request.take_payload());
+        take_hint(&request, mutations.map(|mutations| (None, mutations))).await
     });
     verbs.on_request(verb::READ_DATA, |request| async move {
         reply(read_data(&request, &request.take_payload(), None).await)
@@ -239,24 +243,49 @@ async fn write(request: &Request, payload: &[u8], limit: Option<Limit>) -> Resul
     applied.map_err(|error| refused(Cause::Write(error)))
 }
 
-/// A write that this node has missed. What it has no longer is brought to those that have it now.
-async fn hint(request: &Request) -> Result<(), Refusal> {
-    let payload = request.take_payload();
+/// What was written when, if that is told, and came as a hint.
+type Hint = (Option<i64>, Vec<FrozenMutation>);
+
+async fn take_hint(request: &Request, hint: Result<Hint, Damaged>) -> messaging::Reply {
+    // What was missed for long does not hold up what clients wait for.
+    let written = async { missed(request, hint.map_err(damaged)?).await };
+    let written = with_group(STREAMING, written).await;
+    if let Some(hints) = Hints::of_shard() {
+        hints.counters().received.add(1);
+    }
+    reply(written.map(|()| Payload::empty()))
+}
+
+/// A write that this node has missed. What it has no longer is brought to those that have it now;
+/// what is of before a truncation is nowhere any more (*stays-empty*).
+async fn missed(request: &Request, (written_at, all): Hint) -> Result<(), Refusal> {
     let coordinator = coordinator()?;
-    let mutations = wire::decode_mutations(&payload).map_err(damaged)?;
+    debug_assert!(!all.is_empty(), "checked-where-it-enters: a hint of nothing");
+    let mutations: Vec<_> = all.into_iter().filter(|one| !is_truncated(one, written_at)).collect();
+    if mutations.is_empty() {
+        stdx::probe!("a hint comes that is of before a truncation");
+        return Ok(());
+    }
     let mut is_elsewhere = false;
-    debug_assert!(!mutations.is_empty(), "checked-where-it-enters: a hint of nothing");
     for mutation in &mutations {
         let (table, token) = check(&coordinator, mutation, until(request)).await?;
         let written = coordinator.writers(&table, token);
         is_elsewhere |= written.is_some_and(|all| !all.iter().any(|one| one.is_here));
     }
     if !is_elsewhere {
-        return write(request, &payload, None).await;
+        return write(request, &wire::encode_mutations(&mutations), None).await;
     }
     stdx::probe!("a hint comes to a node that has the data no longer");
-    let brought = nodes::complete(&coordinator, wall_micros(), mutations).await;
+    let written_at = written_at.unwrap_or_else(wall_micros);
+    let brought = nodes::complete(&coordinator, written_at, mutations).await;
     brought.map_err(nodes::refusal_of)
+}
+
+/// Whether a table was truncated after a write to it was coordinated.
+fn is_truncated(mutation: &FrozenMutation, written_at: Option<i64>) -> bool {
+    let (Some(written_at), Ok(view)) = (written_at, mutation.view()) else { return false };
+    let truncated = Hints::of_shard().and_then(|hints| hints.truncated_at(view.table()));
+    truncated.is_some_and(|truncated| written_at <= truncated)
 }
 
 /// A write that this node makes, and passes on to others, each of which tells who coordinates it.

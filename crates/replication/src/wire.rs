@@ -3,6 +3,7 @@
 //! ```text
 //! MUTATION            (length:be32 mutation)+               -> nothing
 //! HINT_MUTATION       as MUTATION, of a write that was missed -> nothing
+//! HINT                written_at:be64 (length:be32 mutation)+ -> nothing
 //! COUNTER_MUTATION    consistency:be16 mutation             -> nothing
 //! READ_DATA           command                               -> page
 //! READ_DIGEST         command                               -> digest
@@ -42,6 +43,7 @@ pub mod verb {
     pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
     pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
     pub const HINT_MUTATION: Verb = Verb::new(110, "HINT_MUTATION");
+    pub const HINT: Verb = Verb::new(111, "HINT");
     pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");
     pub const PAXOS_PREPARE: Verb = Verb::new(113, "PAXOS_PREPARE");
     pub const PAXOS_ACCEPT: Verb = Verb::new(114, "PAXOS_ACCEPT");
@@ -122,6 +124,23 @@ pub fn views(bytes: &[u8]) -> impl Iterator<Item = Result<FrozenView<'_>, Damage
         cursor = Some(rest).filter(|rest| view.is_ok() && !rest.is_empty());
         Some(view)
     })
+}
+
+/// A request that was missed, with the microsecond at which its coordinator began it.
+pub fn encode_hint(written_at: i64, request: &[u8]) -> Vec<u8> {
+    debug_assert!(!request.is_empty(), "one-form: a hint of nothing");
+    let mut out = Vec::with_capacity(8 + request.len());
+    out.put_i64(written_at);
+    out.put(request);
+    out
+}
+
+/// See [`encode_hint`].
+pub fn decode_hint(bytes: &[u8]) -> Result<(i64, Vec<FrozenMutation>), Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let written_at = cursor.i64("time of a hint")?;
+    let mutations = decode_mutations(cursor.rest()).map_err(|damaged| damaged.from_base(8))?;
+    Ok((written_at, mutations))
 }
 
 /// An increment for its leader, with the level of its write.

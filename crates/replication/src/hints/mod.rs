@@ -3,7 +3,8 @@
 //!
 //! Each shard has hints of its own, and for each node a queue: hints wait in memory, together with
 //! others, for a second at most; they are written to a segment; when the node is alive the segment
-//! ends and is sent, hint by hint, as HINT_MUTATION, which the node applies as it does any write.
+//! ends and is sent, hint by hint, as HINT, which the node applies as it does any write, but for
+//! what is of before a truncation (`serve`).
 //! What is sent is what was written: the bytes of the mutation, with its timestamps. So it does not
 //! matter how often a hint is sent, nor what has been written since.
 //!

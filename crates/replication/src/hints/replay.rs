@@ -12,6 +12,7 @@ use super::file::{self, Found, Reader};
 use super::queue::Queue;
 use super::{Bringer, Hints, Planted};
 use crate::wire::{self, Refusal, RefusalKind, verb};
+use cluster::features;
 use messaging::{CallError, HostId, Messaging, NotSent, Payload, Target, ToShard};
 use model::Uuid;
 use runtime::task::Scope;
@@ -172,7 +173,7 @@ async fn send_one(hints: &Hints, host: Uuid, (written_at, request): (i64, Vec<u8
     debug_assert!(!request.is_empty(), "sent-or-stays: a hint of nothing");
     let sent = match has_left {
         true => bring_to_others(written_at, &request).await,
-        false => call(host, request).await,
+        false => call(hints, host, (written_at, request)).await,
     };
     match sent {
         Ok(()) => {
@@ -205,14 +206,21 @@ async fn bring_to_others(written_at: i64, request: &[u8]) -> Result<(), Refusal>
     brought.map_err(|error| failed(error.to_string()))
 }
 
-async fn call(host: Uuid, request: Vec<u8>) -> Result<(), Refusal> {
+async fn call(
+    hints: &Hints,
+    host: Uuid,
+    (written_at, request): (i64, Vec<u8>),
+) -> Result<(), Refusal> {
     debug_assert!(!request.is_empty(), "sent-or-stays: a hint of nothing");
     let Some(messaging) = Messaging::current() else {
         return Err(Refusal::new(RefusalKind::Failed, "this node does not speak to others"));
     };
     let target = Target::bulk(HostId(host.as_u128()), ToShard::Same);
-    let payload = Payload::from(request);
-    match messaging.call(target, verb::HINT_MUTATION, payload, SEND_TIME).await {
+    let (verb, payload) = match hints.places.borrow().enables(features::HINT_TIMES) {
+        true => (verb::HINT, wire::encode_hint(written_at, &request)),
+        false => (verb::HINT_MUTATION, request),
+    };
+    match messaging.call(target, verb, Payload::from(payload), SEND_TIME).await {
         Ok(answer) if answer.is_empty() => Ok(()),
         Ok(_) => Err(Refusal::new(RefusalKind::Failed, "an acknowledgement with bytes")),
         Err(CallError::Failed(words)) => Err(Refusal::decode(&words)

@@ -120,6 +120,10 @@ fn check_any(bytes: &[u8]) {
     if let Ok(mutations) = decode_mutations(bytes) {
         assert_eq!(encode_mutations(&mutations), bytes, "one-form: mutations");
     }
+    if let Ok((written_at, mutations)) = decode_hint(bytes) {
+        let again = encode_hint(written_at, &encode_mutations(&mutations));
+        assert_eq!(again, bytes, "one-form: a hint");
+    }
     if let Ok((level, mutation)) = decode_increment(bytes) {
         assert_eq!(encode_increment(level, &mutation), bytes, "one-form: an increment");
     }
@@ -168,6 +172,8 @@ proptest! {
         let alone = [&single_head(&mutations[0].0)[..], &mutations[0].0].concat();
         prop_assert_eq!(decode_mutations(&alone), Ok(vec![mutations[0].clone()]));
         let level = crate::Consistency::from_wire(code).expect("a level");
+        let hint = encode_hint(-7, &encode_mutations(&mutations));
+        prop_assert_eq!(decode_hint(&hint), Ok((-7, mutations.clone())));
         let encoded = encode_increment(level, &mutations[0]);
         prop_assert_eq!(decode_increment(&encoded), Ok((level, mutations[0].clone())));
     }
@@ -224,6 +230,7 @@ proptest! {
             answer::encode_stretch(&stretch),
             refusal.encode(),
             encode_mutations(&mutations),
+            encode_hint(9, &encode_mutations(&mutations)),
             encode_increment(crate::Consistency::One, &mutations[0]),
         ];
         for mut bytes in messages {

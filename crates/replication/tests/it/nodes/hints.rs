@@ -406,6 +406,41 @@ fn what_is_too_old_or_was_truncated_is_not_sent() {
     assert_eq!(found(&mut nodes, 2, 5..15), [vec![None; 5], vec![Some(1); 5]].concat());
 }
 
+/// A hint is on its way while its table is truncated. A node that does not know when hints were
+/// written takes it, and has the rows again.
+#[test]
+fn a_hint_that_comes_after_a_truncation_brings_nothing_back() {
+    for is_old in [false, true] {
+        let mut nodes = three(13);
+        nodes.be_of_version(is_old);
+        nodes.crash(2);
+        write(&mut nodes, 0, 0..5, 1);
+        nodes.world.run_for(2 * SECOND);
+        nodes.run(0, async { hints().pause(true) });
+        nodes.start(2);
+        nodes.world.run_for(2 * SECOND);
+        nodes.set_delay(0, 2, 4 * SECOND);
+        nodes.run(0, async { hints().pause(false) });
+        nodes.world.run_for(SECOND);
+        nodes.run(1, async {
+            let table = entry("ks", "t").schema.id;
+            coordinator().truncate(table, 10 * SECOND).await.expect("a truncation");
+        });
+        assert_eq!(found(&mut nodes, 2, 0..5), [None; 5]);
+        nodes.set_delay(0, 2, Duration::ZERO);
+        nodes.world.run_for(20 * SECOND);
+        assert_eq!(found(&mut nodes, 2, 0..5), [is_old.then_some(1); 5], "{is_old}");
+        assert_eq!(segments(&mut nodes, 0), Vec::<String>::new());
+        // What is written after it comes, as a hint, too.
+        nodes.crash(2);
+        write(&mut nodes, 0, 5..10, 1);
+        nodes.world.run_for(2 * SECOND);
+        nodes.start(2);
+        nodes.world.run_for(5 * SECOND);
+        assert_eq!(found(&mut nodes, 2, 5..10), [Some(1); 5]);
+    }
+}
+
 #[test]
 fn hints_of_shards_that_are_no_more_are_sent() {
     let mut nodes = Nodes::new(12, &[5, 1, 1]).hinting(Hinting::new());

@@ -351,11 +351,12 @@ async fn live(
     runtime::on_all_shards(join).await;
 }
 
-/// What a node knows of repairs that has never heard of turns.
+/// What a node knows that has heard neither of turns of repairs nor of times of hints.
 fn be_old(verbs: &mut Verbs) {
     for verb in [verb::SYNC_BEGIN, verb::SYNC_KEEP, verb::SYNC_KNOWS] {
         verbs.forget(verb);
     }
+    verbs.forget(verb::HINT);
     verbs.forget(verb::SYNC_END);
     verbs.on_one_way(verb::SYNC_END, |request| async move {
         assert_eq!(request.take_payload().len(), 16, "an old node is told of a session alone");
