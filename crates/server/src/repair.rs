@@ -41,7 +41,7 @@ impl Repairs for Replicas {
             among: wanted.among,
             without: wanted.without,
             at_once: wanted.at_once,
-            how: How { forgets: self.forgets.get(), ..How::default() },
+            how: How { forgets: self.forgets.get(), is_full: wanted.is_full, ..How::default() },
         };
         Rc::new(Job { wanted: RefCell::new(wanted), watch: Rc::default() })
     }

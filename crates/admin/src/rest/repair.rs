@@ -65,7 +65,7 @@ pub(super) fn operations(api: &mut Api) {
         .takes(
             "incremental_mode",
             Kind::OneOf(&["incremental", "full", "disabled"]),
-            "Whether SSTables that were repaired before are left out",
+            "full: also what is known to agree is read",
         );
 }
 
@@ -81,6 +81,7 @@ fn options(operation: &mut Operation) {
         .takes("hosts", Kind::Text, "Only replicas on these nodes, this one among them")
         .takes("ignore_nodes", Kind::Text, "No replicas on these nodes")
         .takes("ranges_parallelism", Kind::Integer, "Ranges that a shard repairs at once, at most")
+        .takes("full", Kind::Flag, "Also what is known to agree is read")
         .takes("incremental", Kind::Flag, "Not possible")
         .takes("trace", Kind::Flag, "Not possible");
     const NOTHING: &str = "No difference";

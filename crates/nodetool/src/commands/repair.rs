@@ -48,7 +48,7 @@ const OPTIONS: &[Opt] = &[
     Opt::text("end-token", &["-et"], "Where the range ends"),
     Opt::flag("pull", &["-pl"], "Only fetch rows, give none"),
     Opt::flag("trace", &["-tr"], "Trace the repair"),
-    Opt::flag("full", &["-full"], "Ignored: every repair is full"),
+    Opt::flag("full", &["-full"], "Read also what is known to agree"),
     Opt::flag("ignore-unreplicated-keyspaces", &["-iuk"], "Pass over keyspaces of one replica"),
     Opt::text("job-threads", &["-j"], "Tables at the same time [default: 1]"),
 ];
@@ -120,6 +120,9 @@ async fn chosen(session: &mut Session) -> Result<Parameters<'static>, Failure> {
     let is_part = is_local || !hosts.is_empty() || !centers.is_empty();
     if given.flag("partitioner-range") && is_part {
         return wrong("primary range repair should be performed on all nodes in the cluster");
+    }
+    if given.flag("full") {
+        parameters.push(("full", truth("full")));
     }
     if !hosts.is_empty() {
         parameters.push(("hosts", hosts));

@@ -21,7 +21,7 @@ use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::placement::{Replica, Replicas};
 use crate::wire::sync::{Lead, decode_figures};
 use crate::wire::verb;
-use cluster::TableEntry;
+use cluster::{TableEntry, features};
 use messaging::{HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Token, Uuid};
 use runtime::group::{STREAMING, with_group};
@@ -278,6 +278,9 @@ impl Coordinator {
     ) -> Result<Figures, String> {
         debug_assert!(place.0 != self.cluster.node().host_id, "each-once: this node asks itself");
         let target = Target::bulk(HostId(place.0.as_u128()), ToShard::At(place.1));
+        // A node that does not know it has nothing that it knows, either.
+        let is_full = how.is_full && self.places().enables(features::REPAIR_HISTORY);
+        let how = How { is_full, ..how };
         let payload = Payload::from(Lead { range: range.clone(), how }.encode());
         let led = nodes::call(target, verb::SYNC_LEAD, payload, LEAD_TIME).await;
         let led = led.map_err(|refusal| said(self, place.0, &refusal.text))?;

@@ -6,6 +6,8 @@
 //! they are the same, what it has is what was compared, and that repair is remembered. What the
 //! repair has brought is a change, too, so what differed is looked at once more.
 //!
+//! Damage that a read has found is a change, and so is what is put aside for it.
+//!
 //! Deletions and expired cells that merges forget meanwhile count as no change: nobody can read
 //! what they take away, whoever does it first.
 //!

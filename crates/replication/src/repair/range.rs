@@ -89,7 +89,7 @@ impl Coordinator {
         let Some(table) = known else { return (Figures::default(), Ok(())) };
         debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
         let mut asking = Asking::new(self, &table, (range, how));
-        if asking.is_known().await {
+        if !how.is_full && asking.is_known().await {
             asking.figures.known = 1;
             if asking.is_durable(0).await {
                 asking.remember(how).await;

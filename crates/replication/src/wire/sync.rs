@@ -17,7 +17,8 @@
 //! SYNC_LEAD     table:16 first:be64 last:be64 how:u8 bytes:be32 moment? (host:16 shard:be16)+
 //!                                                            -> figures: nine or ten be64
 //!
-//! how    := 1: old deletions count as forgotten; 4: a moment follows; or both, or 0
+//! how    := the sum of 1: old deletions count as forgotten, 2: it is read whatever is known, 4: a
+//!           moment follows
 //! moment := repair:16 micros:be64, of which neither is 0
 //! edge := a resume of no rows; none: the begin of the range (after), or its end
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
@@ -300,6 +301,8 @@ pub struct How {
     pub forgets: bool,
     /// What a replica reads ahead at most; 0: as much as it may.
     pub buffer_bytes: u32,
+    /// Whether also is read what is known to agree.
+    pub is_full: bool,
     /// Since when nothing was kept for the replicas, if that is known.
     pub moment: Option<Moment>,
 }
@@ -331,13 +334,16 @@ impl Moment {
 
 /// In [`Lead`], how a range is repaired.
 const FORGETS: u8 = 1;
+const IS_FULL: u8 = 2;
 const WITH_MOMENT: u8 = 4;
 
 impl How {
     fn put(&self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let all = flag(self.forgets, FORGETS) | flag(self.moment.is_some(), WITH_MOMENT);
-        debug_assert!(all <= FORGETS | WITH_MOMENT, "one-form: {all}");
+        let all = flag(self.forgets, FORGETS)
+            | flag(self.is_full, IS_FULL)
+            | flag(self.moment.is_some(), WITH_MOMENT);
+        debug_assert!(all <= FORGETS | IS_FULL | WITH_MOMENT, "one-form: {all}");
         out.put_u8(all);
         out.put_u32(self.buffer_bytes);
         if let Some(moment) = self.moment {
@@ -347,7 +353,7 @@ impl How {
 
     fn take(cursor: &mut Cursor<'_>) -> Result<How, Damaged> {
         let all = cursor.u8("how a range is repaired")?;
-        if all & !(FORGETS | WITH_MOMENT) != 0 {
+        if all & !(FORGETS | IS_FULL | WITH_MOMENT) != 0 {
             return Err(cursor.damaged("how a range is repaired"));
         }
         let buffer_bytes = cursor.u32("bytes of a buffer")?;
@@ -355,7 +361,8 @@ impl How {
             true => Some(Moment::take(cursor)?),
             false => None,
         };
-        Ok(How { forgets: all & FORGETS != 0, buffer_bytes, moment })
+        let (forgets, is_full) = (all & FORGETS != 0, all & IS_FULL != 0);
+        Ok(How { forgets, buffer_bytes, is_full, moment })
     }
 }
 
@@ -700,7 +707,8 @@ mod tests {
         fn what_another_leads_comes_back(
             (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 10])>(),
             others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
-            (forgets, buffer_bytes, moment) in any::<(bool, u32, Option<(u128, i64)>)>(),
+            (forgets, is_full, buffer_bytes) in any::<(bool, bool, u32)>(),
+            moment: Option<(u128, i64)>,
         ) {
             let tokens = (Token(tokens[0].min(tokens[1])), Token(tokens[0].max(tokens[1])));
             let others = others.into_iter().map(|(host, shard)| (Uuid::from_u128(host), shard));
@@ -711,7 +719,7 @@ mod tests {
                 let of = (table, tokens.0, tokens.1);
                 prop_assert_eq!(decode_repaired(&encode_repaired(of, moment)), Ok((of, moment)));
             }
-            let how = How { forgets, buffer_bytes, moment };
+            let how = How { forgets, buffer_bytes, is_full, moment };
             let lead = Lead { range: Range { table, tokens, others }, how };
             prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
             let mut all = Figures::default();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Rewrite;
+use model::Token;
 use reader::ReadError;
 use runtime::time::sleep;
 use testkit::SimNode;
@@ -39,7 +40,12 @@ fn a_damaged_sstable_is_left_alone_and_the_others_are_compacted() {
     node.disk().corrupt(data[1], value as u64 + 20, 0x01);
     node.run(async move {
         let (storage, schema) = open_plain(0..0).await;
+        let changes = || storage.changes(schema.id, (Token::MIN, Token::MAX));
+        let before = changes();
+        assert_eq!(changes(), before);
         let error = storage.compact_all(schema.id, Rewrite::default()).await.unwrap_err();
+        // Who knows that replicas have the same looks again.
+        assert_ne!(changes(), before);
         let ReadError::Damaged { file, what, .. } = &error else { panic!("{error}") };
         assert!(file.starts_with(&generation) && what.contains("CRC.db"), "{error}");
         assert_eq!(storage.table_stats(schema.id).unwrap().sstables, 3);

@@ -23,12 +23,14 @@ pub struct Wanted {
     pub among: Option<BTreeSet<Uuid>>,
     /// Replicas on these are left out.
     pub without: BTreeSet<Uuid>,
+    /// Also what is known to agree is read.
+    pub is_full: bool,
     /// No more ranges at once on a shard than this; 0: as many as the memory allows.
     pub at_once: usize,
 }
 
 /// What a repair of tables without tablets may be told.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "columnFamilies",
     "startToken",
     "endToken",
@@ -39,6 +41,7 @@ const KNOWN: [&str; 17] = [
     "hosts",
     "ignore_nodes",
     "ranges_parallelism",
+    "full",
     "incremental",
     "trace",
     "jobThreads",
@@ -90,6 +93,7 @@ impl Wanted {
             within: ranges(call)?,
             among,
             without,
+            is_full: call.flag("full", false)?,
             at_once,
             ..Wanted::default()
         })
@@ -118,7 +122,9 @@ impl Wanted {
             });
         }
         let tables = vec![table];
-        Ok(Wanted { tables, is_everywhere: true, holding, among, ..Wanted::default() })
+        let is_full = call.given("incremental_mode") == Some("full");
+        let is_everywhere = true;
+        Ok(Wanted { tables, is_everywhere, holding, among, is_full, ..Wanted::default() })
     }
 }
 

@@ -706,6 +706,15 @@ fn of_replicas_that_agree_nothing_is_read_a_second_time() {
         flush_all(&mut nodes, "t");
     }
     assert_eq!(bytes_read(&mut nodes), read);
+    // All of it is read for who wants that, here and on others.
+    for (node, is_everywhere) in [(1, false), (2, true)] {
+        let how = How { is_full: true, ..How::default() };
+        let full = move || Wanted { how, is_everywhere, ..wanted(&["t"])() };
+        let (full, ended) = repair(&mut nodes, node, full);
+        ended.expect("a repair");
+        assert_eq!((full.known, full.sent), (0, 0), "{full:?}");
+        assert!(read < bytes_read(&mut nodes), "nothing was read");
+    }
     // One row that one replica has: its tablet alone is read.
     only(&nodes, &[1]);
     nodes.run(1, async { put(7, 9, 9, ONE).await.expect("a write") });
