@@ -4,8 +4,8 @@
 //! Invariants
 //!  - *checked-where-it-enters*: what another node asks for is checked, against the schema of this
 //!    one too, before anything looks at it. What breaks a rule is refused, in words.
-//!  - *stays-empty*: a hint of before a truncation of its table brings nothing back, however late it
-//!    comes. Times are those of the clocks of both nodes.
+//!  - *stays-empty*: a hint of before a truncation of its table brings nothing back, however late
+//!    it comes. Times are those of the clocks of both nodes.
 //!  - *owner-only*: a shard that does not own a token hands over to the one that does.
 
 mod sync;
@@ -283,6 +283,7 @@ async fn missed(request: &Request, (written_at, all): Hint) -> Result<(), Refusa
 
 /// Whether a table was truncated after a write to it was coordinated.
 fn is_truncated(mutation: &FrozenMutation, written_at: Option<i64>) -> bool {
+    debug_assert!(!mutation.0.is_empty(), "stays-empty: a hint of nothing");
     let (Some(written_at), Ok(view)) = (written_at, mutation.view()) else { return false };
     let truncated = Hints::of_shard().and_then(|hints| hints.truncated_at(view.table()));
     truncated.is_some_and(|truncated| written_at <= truncated)

@@ -47,7 +47,7 @@ pub(super) const REPAIR: &[OptionRow] = &[
     number(
         "repair_hints_batchlog_flush_cache_time_in_ms",
         "60000",
-        "Milliseconds for which hints and batches that were sent before a repair are not sent again",
+        "Milliseconds for which hints that were sent before a repair are not sent again",
     )
     .live(),
     flag("enable_small_table_optimization_for_rbno", "true", "Repair small tables whole")

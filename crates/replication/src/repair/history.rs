@@ -1,15 +1,16 @@
 //! What a node remembers of repairs that all replicas of a range took part in: `tombstone_gc` of
 //! mode `repair` lets merges forget there what was deleted before.
 //!
-//! Who repairs a range says so to each replica when all of it was compared, and what differed is on
-//! the disks of all. Each remembers it for itself, in `system.repair_history`, and tells its shards.
-//! A replica that does not hear of it forgets nothing.
+//! Who repairs a range says so to each replica when all of it was compared, and what differed is
+//! on the disks of all. Each remembers it for itself, in `system.repair_history`, and tells its
+//! shards. A replica that does not hear of it forgets nothing.
 //!
 //! Invariants
 //!  - *all-had-it*: a range is remembered only if each node that is to have its writes took part in
-//!    all of it, and what was kept for them had been sent before ([`super::sent`]). The time that is
-//!    remembered is that moment.
-//!  - *durable-first*: nobody is told before what the repair has brought is durable on all replicas.
+//!    all of it, and what was kept for them had been sent before ([`super::sent`]). The time that
+//!    is remembered is that moment.
+//!  - *durable-first*: nobody is told before what the repair has brought is durable on all
+//!    replicas.
 //!  - *last-one*: of one range the last repair is remembered.
 //!  - *bounded*: so many ranges are remembered; of others the row stays, and a later one beside it.
 //!
@@ -73,12 +74,17 @@ impl History {
 }
 
 /// All shards may forget what was deleted before.
-async fn tell_shards(record: &RepairRecord) {
-    let RepairRecord { table, tokens, at, .. } = *record;
-    debug_assert!(tokens.0 <= tokens.1, "last-one: a repair of no range");
-    let tell = move || async move {
-        if let Ok(storage) = own_storage() {
-            storage.note_repair(table, tokens, at.div_euclid(1000));
+async fn tell_shards(records: Vec<RepairRecord>) {
+    let of_ranges = records.iter().all(|record| record.tokens.0 <= record.tokens.1);
+    debug_assert!(of_ranges, "last-one: a repair of no range");
+    let tell = move || {
+        let records = records.clone();
+        async move {
+            let Ok(storage) = own_storage() else { return };
+            for RepairRecord { table, tokens, at, .. } in records {
+                storage.note_repair(table, tokens, at.div_euclid(1000));
+                runtime::task::yield_if_needed().await;
+            }
         }
     };
     runtime::on_all_shards(tell).await;
@@ -87,6 +93,7 @@ async fn tell_shards(record: &RepairRecord) {
 impl Coordinator {
     /// This node has had part in a repair of all replicas of a range.
     pub(crate) async fn remember_repair(&self, record: RepairRecord) -> Result<(), String> {
+        debug_assert!(record.tokens.0 <= record.tokens.1, "last-one: of no range: {record:?}");
         let schema = self.cluster.schema();
         if schema.table_by_id(record.table).is_none() {
             return Ok(());
@@ -100,7 +107,7 @@ impl Coordinator {
             let _turn = turn.map_err(|error| error.to_string())?;
             let Ok(earlier) = history.replace(&record) else { return Ok(()) };
             coordinator.cluster.note_repair(&record, earlier.as_ref()).await?;
-            tell_shards(&record).await;
+            tell_shards(vec![record]).await;
             Ok(())
         };
         runtime::on_shard(0, note).await
@@ -116,7 +123,7 @@ impl Coordinator {
                 return;
             }
         };
-        let history = History::of_shard();
+        let (history, mut known) = (History::of_shard(), Vec::new());
         for record in records {
             if self.cluster.schema().table_by_id(record.table).is_none() {
                 if let Err(why) = self.cluster.forget_repairs(record.table).await {
@@ -125,10 +132,11 @@ impl Coordinator {
                 continue;
             }
             if history.replace(&record).is_ok() {
-                tell_shards(&record).await;
+                known.push(record);
             }
             runtime::task::yield_if_needed().await;
         }
+        tell_shards(known).await;
     }
 }
 

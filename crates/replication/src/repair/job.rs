@@ -9,8 +9,8 @@
 //!    then, and says why the first did.
 //!  - *bounded*: so many ranges of a job are repaired at once on a shard, by its memory.
 //!  - *ends*: a job that is told to end begins no more rounds.
-//!  - *sent-before*: what nodes keep for the replicas is sent before the first range is repaired, if
-//!    it can be in time ([`super::sent`]).
+//!  - *sent-before*: what nodes keep for the replicas is sent before the first range is repaired,
+//!    if it can be in time ([`super::sent`]).
 
 use super::ask::said;
 use super::history::History;
@@ -185,7 +185,7 @@ impl Coordinator {
             Either::Left(Ok(moment)) => watch.moment.set(Some(moment).filter(|it| *it != 0)),
             Either::Left(Err(why)) => tracing::warn!(
                 target: "repair",
-                "hints and batches were not all sent before a repair, which is not remembered: {why}"
+                "a repair is not remembered: hints and batches were not all sent before it: {why}"
             ),
             Either::Right(()) => {}
         }
@@ -290,6 +290,12 @@ impl Coordinator {
     /// How many ranges this shard keeps something of, for others that repair them.
     pub fn repair_sessions() -> usize {
         Sessions::of_shard().count()
+    }
+
+    /// What a node of before turns does at an end: for tests of upgrades.
+    #[doc(hidden)]
+    pub fn end_repair_session(session: u128) {
+        Sessions::of_shard().end(session);
     }
 
     /// A mistake that a test plants, on this shard.

@@ -7,8 +7,8 @@
 //!  - *all-or-nothing*: a range is repaired only if all its replicas took part.
 //!  - *in-order*: see [`super::turns`]. *from-before*: see [`super::known`]. *all-had-it*,
 //!    *durable-first*: see [`super::history`].
-//!  - *as-all-can*: while a node of the cluster does not know of turns, nobody is asked for one, nor
-//!    what is known, and each range is read as it comes.
+//!  - *as-all-can*: while a node of the cluster does not know of turns, nobody is asked for one,
+//!    nor what is known, and each range is read as it comes.
 
 use super::ask::{call, part, said, target, tell_all};
 use super::history::History;
@@ -442,11 +442,12 @@ impl<'c> Asking<'c> {
 
     /// *durable-first*: whether it is, and all have known of the session since it began; 0: what is
     /// known needed none.
-    async fn is_durable(&self, session: u128) -> bool {
+    async fn is_durable(&mut self, session: u128) -> bool {
         if !self.coordinator.places().enables(features::REPAIR_HISTORY) {
             return false;
         }
         let bytes = sync::encode_session(session);
+        self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
         let asked = (0..self.range.others.len())
             .map(|index| call(self.range, index, verb::SYNC_DURABLE, Payload::from(bytes.clone())));
         let (here, others) = join(make_durable(session), join_all(asked)).await;
@@ -455,12 +456,14 @@ impl<'c> Asking<'c> {
     }
 
     /// Has all replicas remember that the range was repaired, if that is so (*all-had-it*).
-    async fn remember(&self, how: How) {
+    async fn remember(&mut self, how: How) {
         let Some(moment) = how.moment.filter(|_| !how.forgets) else { return };
         if !self.is_settled() && !History::of_shard().is_planted() {
             return tracing::debug!(target: "repair", "a repair of some replicas is not remembered");
         }
+        debug_assert!(!self.range.others.is_empty(), "all-had-it: a range of one replica");
         let bytes = sync::encode_repaired(part(self.range), moment);
+        self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
         let told = (0..self.range.others.len()).map(|index| {
             call(self.range, index, verb::SYNC_REPAIRED, Payload::from(bytes.clone()))
         });
@@ -566,6 +569,7 @@ impl<'c> Asking<'c> {
 /// A repair of a range, as it is remembered.
 pub(crate) fn record_of((table, first, last): sync::Part, moment: Moment) -> RepairRecord {
     let (at, repair) = (moment.micros.div_euclid(1000), Uuid::from_u128(moment.repair));
+    debug_assert!(first <= last, "all-had-it: from {first:?} to {last:?}");
     RepairRecord { table, tokens: (first, last), at, repair }
 }
 
@@ -579,7 +583,9 @@ pub(crate) async fn make_durable(session: u128) -> Result<(), String> {
         let storage = own_storage().map_err(|_| "the node stops".to_owned())?;
         storage.sync_log().await.map_err(|error| error.to_string())
     };
-    runtime::on_all_shards(sync).await.into_iter().collect()
+    let synced = runtime::on_all_shards(sync).await;
+    debug_assert!(!synced.is_empty(), "durable-first: a node without shards");
+    synced.into_iter().collect()
 }
 
 fn new_session() -> u128 {

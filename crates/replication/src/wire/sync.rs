@@ -24,11 +24,12 @@
 //! bits := of the list that was told before, eight a byte, the first is the least; the last byte is
 //!         not 0
 //! ```
-//! SYNC_SENT names hosts in their order; see `repair::sent`. An answer of 0 says that the session is not there, or in another round; to SYNC_BEGIN, that it
-//! has no turn yet. 1 to SYNC_COMPARE says that the replica has the same. A hash in a list is the
-//! first half of what is summed up. The session of SYNC_KNOWS is that after which nothing has
-//! changed in that part, or 0; SYNC_END says whether all replicas have the same in all of it.
-//! That, and the tenth figure, are not told while a node does not know `REPAIR_TURNS`.
+//! SYNC_SENT names hosts in their order; see `repair::sent`. An answer of 0 says that the session
+//! is not there, or in another round; to SYNC_BEGIN, that it has no turn yet. 1 to SYNC_COMPARE
+//! says that the replica has the same. A hash in a list is the first half of what is summed up. The
+//! session of SYNC_KNOWS is that after which nothing has changed in that part, or 0; SYNC_END says
+//! whether all replicas have the same in all of it. That, and the tenth figure, are not told while
+//! a node does not know `REPAIR_TURNS`.
 
 use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;

@@ -1,24 +1,29 @@
 //! What a scan will take of memory, before anything is read.
 //!
 //! Invariants
-//!  - *no-less*: between two fills a scan holds no more than was said, while partitions lie evenly in
-//!    the ring, but for the largest, and no row is as large as a step of reading.
+//!  - *no-less*: between two fills a scan holds no more than was said, while partitions lie evenly
+//!    in the ring, but for the largest, and no row is as large as a step of reading.
 
 use super::window::{ROOM_BEFORE, STEP_BYTES, WHOLE_BYTES};
 use crate::compress::data::ReadFile;
 use crate::table::Table;
 use model::Token;
 
-/// What a scan of so many bytes of a file in a row takes: what is loaded, what is on its way or was,
-/// and where that has to be made of other bytes, these.
+/// What a scan of so many bytes of a file in a row takes: what is loaded, what is on its way or
+/// was, and where that has to be made of other bytes, these.
 fn of_file(file: &ReadFile, bytes: u64) -> usize {
-    let step = bytes.min(file.len()).min(*STEP_BYTES.end()).max(1);
+    let (bytes, most) = (bytes.min(file.len()), *STEP_BYTES.end());
+    // Steps double: the last one is about half of all.
+    let step = match bytes <= WHOLE_BYTES {
+        true => bytes.max(1),
+        false => (bytes.div_ceil(2) + STEP_BYTES.start()).clamp(WHOLE_BYTES, most),
+    };
     let parts = if file.unit_bytes().is_some() { 3 } else { 2 };
     // It begins and ends within a unit, and behind what was left of the step before.
     let unit = file.unit_bytes().unwrap_or(0).max(runtime::io::ALIGNMENT as u64);
-    let most = parts * (step + 2 * unit + ROOM_BEFORE as u64);
-    debug_assert!(step < most, "no-less: {most} for steps of {step}");
-    most as usize
+    let all = parts * (step + 2 * unit + ROOM_BEFORE as u64);
+    debug_assert!(step < all, "no-less: {all} for steps of {step}");
+    all as usize
 }
 
 /// Memory that a scan takes.

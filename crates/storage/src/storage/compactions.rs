@@ -51,8 +51,8 @@ impl Storage {
     }
 
     /// The second before which all deletions of a table between two tokens, these included, are old
-    /// enough by now to be forgotten, as its options say, whether or not merges may forget them yet;
-    /// `i64::MIN`: none is.
+    /// enough by now to be forgotten, as its options say, whether or not merges may forget them
+    /// yet; `i64::MIN`: none is.
     pub fn deletions_before(&self, id: TableId, tokens: (Token, Token), now: i64) -> i64 {
         let table = self.shard().table(id);
         table.map_or(i64::MIN, |table| compact::deletions_before(&table, tokens, now))

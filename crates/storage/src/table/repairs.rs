@@ -152,7 +152,8 @@ mod tests {
                 prop_assert_eq!(repairs.at(token(index)), model[index as usize]);
             }
             let (first, last) = (first.min(last), first.max(last));
-            let (range, part) = ((token(first), token(last)), &model[first as usize..=last as usize]);
+            let part = &model[first as usize..=last as usize];
+            let range = (token(first), token(last));
             prop_assert_eq!(repairs.most(range), part.iter().flatten().max().copied());
             // What lies between the first two, and the last two, of these tokens was noted only
             // where both were together: it is no less known than they are.

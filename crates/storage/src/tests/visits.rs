@@ -78,9 +78,9 @@ fn a_visit_takes_no_more_than_was_told() {
                     let (told, most) = taken(sstables, kib, compression, bytes_max).await;
                     let what = format!("{sstables} of {kib} KiB, {compression:?}, {bytes_max}");
                     assert!(most <= told, "{what}: {most} of {told}");
-                    // A small table has less than is asked for.
-                    let asked = bytes_max.min((sstables * kib) as usize * 1024);
-                    assert!(told <= 4 * most + bytes_max - asked, "{what}: {most} of {told}");
+                    // What is held while nothing is read nobody sees: a large visit reads often.
+                    let is_large = bytes_max == 1 << 20 && 1024 < sstables * kib;
+                    assert!(!is_large || told <= 3 * most, "{what}: {most} of {told}");
                 }
             }
         });

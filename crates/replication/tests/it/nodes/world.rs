@@ -359,7 +359,9 @@ fn be_old(verbs: &mut Verbs) {
     verbs.forget(verb::HINT);
     verbs.forget(verb::SYNC_END);
     verbs.on_one_way(verb::SYNC_END, |request| async move {
-        assert_eq!(request.take_payload().len(), 16, "an old node is told of a session alone");
+        let session = request.take_payload().try_into();
+        let session = session.expect("an old node is told of a session alone");
+        Coordinator::end_repair_session(u128::from_be_bytes(session));
     });
 }
 
