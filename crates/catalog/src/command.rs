@@ -15,7 +15,7 @@
 use crate::facts;
 use crate::features;
 use crate::grants::consequences;
-use crate::placement::{Here, TabletStep};
+use crate::placement::{Here, Resize, TabletStep};
 use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage, TabletsAfter};
 use crate::schema_tables::CHANGE_MICROS;
 use crate::topology::{self, Topology, TopologyChange};
@@ -68,7 +68,7 @@ pub struct Command {
     /// The changes of the schema and its version after them.
     schema: Option<(Complete, Uuid)>,
     access: Vec<auth::Change>,
-    /// Where the tablets of some tables are after it.
+    /// Which tablets some tables have after it, and where.
     tablets: Vec<TabletsAfter>,
     /// The changes of the topology, and the one after them.
     topology: Option<(Vec<TopologyChange>, Arc<Topology>)>,
@@ -135,7 +135,30 @@ impl Command {
             let changed: BTreeSet<usize> = steps.iter().map(|(tablet, _)| *tablet).collect();
             assert!(changed.len() == steps.len(), "stage-by-stage: a tablet makes two steps");
             let replicas = entry.replicas.after(steps, session);
-            command.tablets.push(TabletsAfter { table: *table, replicas, changed });
+            command.tablets.push(TabletsAfter { table: *table, replicas, changed, resized: false });
+        }
+        Ok(command)
+    }
+
+    /// Another number of tablets of some tables, later than `micros`; `before` is the schema that it
+    /// was decided on. Says why that cannot be.
+    pub fn of_resizes<L: Local>(
+        before: &Schema<L>,
+        resizes: &BTreeMap<TableId, Resize>,
+        micros: i64,
+    ) -> Result<Command, String> {
+        let mut command = Command::empty(micros);
+        for (table, resize) in resizes {
+            let entry = before.table_by_id(*table).ok_or(format!("there is no table {table}"))?;
+            if entry.replicas.is_empty() {
+                return Err(format!("table {table} has no tablets"));
+            }
+            let name = || format!("{}.{}", entry.schema.keyspace, entry.schema.name);
+            let resized = entry.replicas.resized(*resize);
+            let replicas = resized.map_err(|why| format!("{}: {why}", name()))?;
+            let changed = replicas.differing(&entry.replicas);
+            assert!(!changed.is_empty(), "whole: {resize:?} of {table} changes nothing");
+            command.tablets.push(TabletsAfter { table: *table, replicas, changed, resized: true });
         }
         Ok(command)
     }
@@ -176,9 +199,14 @@ impl Command {
         &self.access
     }
 
-    /// The tables whose tablets are elsewhere after it.
+    /// The tables whose tablets are others after it, or elsewhere.
     pub fn tablets(&self) -> &[TabletsAfter] {
         &self.tablets
+    }
+
+    /// Those of them that have another number of tablets after it.
+    pub fn resized(&self) -> impl Iterator<Item = TableId> {
+        self.tablets.iter().filter(|it| it.resized).map(|it| it.table)
     }
 
     /// Its changes of the nodes.
@@ -412,6 +440,56 @@ mod tests {
         let same = TopologyChange::Set(member(2, ("dc1", "rack1"), &[7]));
         let refused = Command::of_topology(&catalog.topology, vec![same], 20);
         assert!(refused.is_err_and(|why| why.contains("has token 7")));
+    }
+
+    /// Tablets split and merge, and what is durable is what is shown; the number of rows, too.
+    #[test]
+    fn tables_get_more_tablets_and_fewer() {
+        let (mut catalog, mut rows) = (new(), Vec::new());
+        let mut at = 10;
+        let mut make = |catalog: &mut Catalog, command: Result<Command, String>| {
+            let command = command.expect("a command");
+            rows.append(&mut command.rows(&catalog.schema));
+            *catalog = catalog.clone().apply(&command);
+            let found = found(catalog, &rows).0;
+            assert_eq!(found.table("ks", "t"), catalog.schema.table("ks", "t"));
+            command.last_timestamp()
+        };
+        let made = catalog.change_schema(creation(), None, moment(at));
+        at = make(&mut catalog, made);
+        let version = catalog.schema.version;
+        for (resize, count) in
+            [(Resize::Split, 8), (Resize::Split, 16), (Resize::Merge, 8), (Resize::Merge, 4)]
+        {
+            let table = catalog.schema.table("ks", "t").expect("the table").clone();
+            let resizes = [(table.schema.id, resize)].into();
+            let before = catalog.clone();
+            let command = Command::of_resizes(&catalog.schema, &resizes, at);
+            at = make(&mut catalog, command);
+            // Nothing that drivers compare.
+            assert_eq!(catalog.schema.version, version);
+            let after = catalog.schema.table("ks", "t").expect("the table");
+            assert_eq!((after.replicas.count(), after.tablets.count()), (count, count));
+            for token in (-8..8).map(|it| model::Token(it << 60)) {
+                assert_eq!(after.tablets.shard_of(token), table.tablets.shard_of(token));
+            }
+            // Who follows comes to the same.
+            let between = Command::between(&before.schema, &catalog.schema, at);
+            let shown = before.clone().apply(&between);
+            assert_eq!(shown.schema, catalog.schema);
+            let image: Catalog = catalog.image().into_catalog();
+            assert_eq!(image.schema, catalog.schema);
+        }
+        let of = |id: u128, resize| {
+            Command::of_resizes(&catalog.schema, &[(Uuid::from_u128(id), resize)].into(), at)
+        };
+        assert_eq!(
+            of(77, Resize::Split).map(drop),
+            Err(format!("there is no table {}", Uuid::from_u128(77)))
+        );
+        let topology = catalog.schema.table("system", "topology").expect("a table").schema.id;
+        let refused = of(topology.as_u128(), Resize::Split).map(drop);
+        assert_eq!(refused, Err(format!("table {topology} has no tablets")));
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl Nodes {
         assert!(!table.replicas.is_empty(), "covering: a table without tablets");
         let place = |(host, _): &(Uuid, u16)| self.place_of(*host);
         let range = |(tablet, of): (usize, &[(Uuid, u16)])| {
-            let (after, last) = table.tablets.range(tablet);
+            let (after, last) = table.replicas.range(tablet);
             Range { after, last, nodes: of.iter().filter_map(place).collect() }
         };
         let all = 0..table.replicas.count();
@@ -233,7 +233,7 @@ impl Nodes {
     /// The nodes that have a token of a table.
     pub fn of_token(&self, table: &TableEntry, token: Token) -> Vec<usize> {
         if !table.replicas.is_empty() {
-            let hosts = table.replicas.read(table.tablets.tablet_of(token));
+            let hosts = table.replicas.read(table.replicas.tablet_of(token));
             return hosts.iter().filter_map(|(host, _)| self.place_of(*host)).collect();
         }
         match *table.replication {

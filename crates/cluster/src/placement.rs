@@ -191,7 +191,7 @@ impl Placement {
                 Replicas::Nodes(which(spread.list(self, spread.set_of(token), token)))
             }
             Some(Kind::Tablets(tablets)) => {
-                Replicas::Nodes(which(tablets.list(self, table.tablets.tablet_of(token))))
+                Replicas::Nodes(which(tablets.list(self, tablets.replicas.tablet_of(token))))
             }
         }
     }
@@ -208,8 +208,8 @@ impl Placement {
                 Stretch { after: before.unwrap_or(Token::MIN), last, replicas }
             }
             Some(Kind::Tablets(tablets)) => {
-                let tablet = table.tablets.tablet_of(token);
-                let (after, last) = table.tablets.range(tablet);
+                let tablet = tablets.replicas.tablet_of(token);
+                let (after, last) = tablets.replicas.range(tablet);
                 Stretch { after, last, replicas: Replicas::Nodes(tablets.list(self, tablet).read) }
             }
         }

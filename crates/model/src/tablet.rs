@@ -57,6 +57,19 @@ impl TabletMap {
         TabletMap { last_tokens: vec![Token::MAX], shards: vec![shard], sharder: None }
     }
 
+    /// The same ring with other tablets, which end at these tokens; every token stays on its shard,
+    /// so that a tablet is in parts here where that has two shards. Nothing of a ring with a sharder.
+    pub fn divided_at(&self, last_tokens: &[Token]) -> TabletMap {
+        assert!(self.sharder.is_none(), "a ring without tablets is divided into some");
+        let changes = self.last_tokens.iter().zip(self.shards.windows(2));
+        let changes = changes.filter(|(_, two)| two[0] != two[1]).map(|(last, _)| *last);
+        let mut all: Vec<Token> = last_tokens.iter().copied().chain(changes).collect();
+        all.sort_unstable();
+        all.dedup();
+        let shards = all.iter().map(|last| self.shard_of(*last)).collect();
+        TabletMap::new(all, shards)
+    }
+
     /// The number of parts.
     pub fn count(&self) -> usize {
         self.shards.len()
@@ -168,6 +181,33 @@ mod tests {
             prop_assert_eq!(map.shards()[part], map.shard_of(token));
             prop_assert!(map.share(part).is_none_or(|share| share.holds(token)));
             prop_assert_eq!(map.share(part).is_some(), !tablets && 1 < shards);
+        }
+
+        #[test]
+        fn tokens_stay_on_their_shards_however_tablets_end(
+            parts in prop::collection::btree_map(any::<i64>(), 0u16..3, 0..9),
+            ends in prop::collection::btree_set(any::<i64>(), 0..9),
+            tokens: [i64; 9],
+        ) {
+            let map = |mut parts: std::collections::BTreeMap<i64, u16>| {
+                parts.entry(i64::MAX).or_insert(0);
+                let (ends, shards): (Vec<i64>, Vec<u16>) = parts.into_iter().unzip();
+                TabletMap::new(ends.into_iter().map(Token).collect(), shards)
+            };
+            let before = map(parts);
+            let ends: Vec<Token> = ends.into_iter().chain([i64::MAX]).map(Token).collect();
+            let ends: Vec<Token> = { let mut ends = ends; ends.dedup(); ends };
+            let after = before.divided_at(&ends);
+            for token in tokens.into_iter().map(Token).chain(ends.iter().copied()) {
+                prop_assert_eq!(after.shard_of(token), before.shard_of(token));
+            }
+            // No part is in two of the new tablets, and none ends without a reason.
+            for (at, last) in after.last_tokens().iter().enumerate() {
+                let other = after.shards().get(at + 1) != Some(&after.shards()[at]);
+                prop_assert!(ends.contains(last) || other, "{last:?} in {after:?}");
+            }
+            prop_assert!(ends.iter().all(|end| after.last_tokens().contains(end)));
+            prop_assert_eq!(&after.divided_at(&ends), &after);
         }
     }
 }

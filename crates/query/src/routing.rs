@@ -57,12 +57,12 @@ impl Processor {
             return None;
         }
         let token = token_of(&statement.bind.partition_key, value, &mut Vec::new())?;
-        let tablet = table.tablets.tablet_of(token);
         let here = (self.cluster().node().host_id, runtime::shard_id());
-        let own = table.tablets.shards()[tablet];
-        let replicas = ShardLocal::replicas_of(table);
-        let replicas = elsewhere(replicas.read(tablet), here, own)?;
-        let (after, last) = table.tablets.range(tablet);
+        let own = table.tablets.shard_of(token);
+        let tablets = ShardLocal::replicas_of(table);
+        let tablet = tablets.tablet_of(token);
+        let replicas = elsewhere(tablets.read(tablet), here, own)?;
+        let (after, last) = tablets.range(tablet);
         Some(Place { after, last, replicas })
     }
 }

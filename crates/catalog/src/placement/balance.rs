@@ -4,12 +4,19 @@
 //! A plan is some moves that may be made at once. When they are made, the next plan follows from
 //! what there is then, until there is nothing to do.
 //!
+//! How much a tablet is, is its *weight*: bytes, where they are known, else each counts for one.
+//! The tablets of a table that is to have half as many go, two by two, to the same nodes
+//! ([`together`]); such a table is not balanced before its tablets are merged.
+//!
 //! Invariants
 //!  - *drained-first*: tablets leave nodes that leave or have left before anything is balanced.
 //!  - *no-worse*: a move leaves the replicas of a tablet on no fewer racks.
 //!  - *it-ends*: a move for balance makes the sum of `n * n / shards` smaller, n being what a node
-//!    has of the table; or leaves that and makes the same sum over all tables smaller. So plans
-//!    come to an end.
+//!    has of the table, by weight; or leaves that and makes the same sum over all tables smaller. A
+//!    move of a table that is to be merged makes the pairs fewer that are apart. So plans come to an
+//!    end, while the weights are the same.
+//!  - *worth-it*: nothing is moved for balance between nodes that differ by less than
+//!    [`DIFFER_PERCENT`], as weights change all the time.
 //!  - *bounded*: of a plan a node gets, and gives, at most [`AT_ONCE_MAX`] tablets.
 //!  - *one-a-host*, *on-shards*: as in [`super::tablets`].
 
@@ -18,10 +25,15 @@ use super::tablets::{Here, Hosts, TabletReplicas};
 use super::{Load, Replication};
 use crate::topology::{MemberState, Topology};
 use model::{TableId, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+mod together;
 
 /// Tablets of a plan that one node gets, or gives, at most.
 pub const AT_ONCE_MAX: u32 = 8;
+
+/// Nodes that differ by less than so much of what the fuller one has are balanced.
+pub const DIFFER_PERCENT: u64 = 1;
 
 /// A table with tablets.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +41,16 @@ pub struct Placed<'t> {
     pub table: TableId,
     pub replicas: &'t TabletReplicas,
     pub replication: &'t Replication,
+    /// What a replica of each tablet weighs, at least 1; of none: each weighs 1.
+    pub weights: &'t [u64],
+    /// Its tablets are to be half as many.
+    pub merges: bool,
+}
+
+impl Placed<'_> {
+    fn weight(&self, tablet: usize) -> u64 {
+        self.weights.get(tablet).copied().unwrap_or(1).max(1)
+    }
 }
 
 /// A tablet, and where it is to go.
@@ -46,8 +68,8 @@ struct Node {
     /// Its part of the cluster, by each table's wants: here the place of its data center.
     center: usize,
     rack: usize,
-    /// Of all tables.
-    total: u32,
+    /// The weight of all tables.
+    total: u64,
     gets: u32,
     gives: u32,
 }
@@ -60,16 +82,24 @@ struct Planner {
     moves: Vec<Move>,
 }
 
-/// The next moves; `tables` in an order that does not change.
+/// The moves that have to be made; `tables` in an order that does not change.
+pub fn mend(topology: &Topology, tables: &[Placed<'_>]) -> Vec<Move> {
+    let mut planner = Planner::new(topology, tables);
+    tables.iter().for_each(|table| planner.mend(topology, table));
+    planner.moves
+}
+
+/// The next moves.
 pub fn plan(topology: &Topology, tables: &[Placed<'_>]) -> Vec<Move> {
     let mut planner = Planner::new(topology, tables);
-    for table in tables {
-        planner.mend(topology, table);
-    }
+    tables.iter().for_each(|table| planner.mend(topology, table));
     // *drained-first*
     if planner.moves.is_empty() && topology.balances() {
-        for table in tables {
+        for table in tables.iter().filter(|table| !table.merges) {
             planner.balance(table);
+        }
+        for table in tables.iter().filter(|table| table.merges) {
+            planner.bring_together(table);
         }
     }
     planner.moves
@@ -98,11 +128,20 @@ impl Planner {
     fn new(topology: &Topology, tables: &[Placed<'_>]) -> Planner {
         let ring = Ring::settled(topology);
         let mut load = Load::default();
-        tables.iter().for_each(|table| load.add(table.replicas));
+        let mut totals = BTreeMap::<Uuid, u64>::new();
+        for table in tables {
+            load.add(table.replicas);
+            for (tablet, of) in table.replicas.iter().enumerate() {
+                let to = table.replicas.moves().get(&tablet).map_or(&[][..], |it| &it.to);
+                for (host, _) in of.iter().chain(to) {
+                    *totals.entry(*host).or_default() += table.weight(tablet);
+                }
+            }
+        }
         let mut nodes = Vec::new();
         for (place, member) in ring.members().iter().enumerate() {
             let site = ring.site(place);
-            let total = (0..member.shards).map(|it| load.of((member.host_id, it))).sum();
+            let total = totals.get(&member.host_id).copied().unwrap_or(0);
             nodes.push(Node {
                 host_id: member.host_id,
                 shards: member.shards,
@@ -229,43 +268,50 @@ impl Planner {
     }
 
     /// What a node has of a table, and of all, for each of its shards.
-    fn fullness(&self, table: &Placed<'_>, place: usize) -> (u64, u64) {
+    fn fullness(&self, table: &Placed<'_>, place: usize) -> (u128, u128) {
         let node = &self.nodes[place];
-        let per_shard = |count: u32| (u64::from(count) << 20) / u64::from(node.shards);
+        let per_shard = |weight: u64| (u128::from(weight) << 20) / u128::from(node.shards);
         (per_shard(self.own(table, place)), per_shard(node.total))
     }
 
-    /// What a node has of a table, with what is planned.
-    fn own(&self, table: &Placed<'_>, place: usize) -> u32 {
-        let host = self.nodes[place].host_id;
-        let planned = |tablet: usize| {
-            let mut moves = self.moves.iter();
-            moves.find(|it| it.table == table.table && it.tablet == tablet).map(|it| &it.to[..])
-        };
-        let has = |(tablet, of): (usize, &[(Uuid, u16)])| {
-            let to = table.replicas.moves().get(&tablet).map(|it| &it.to[..]);
-            let of = planned(tablet).or(to).unwrap_or(of);
-            of.iter().any(|(it, _)| *it == host)
-        };
-        table.replicas.iter().enumerate().filter(|it| has(*it)).count() as u32
+    /// What a node has of a table, by weight, with what is planned.
+    fn own(&self, table: &Placed<'_>, place: usize) -> u64 {
+        self.owns(table)[place]
+    }
+
+    /// The same, of all nodes.
+    fn owns(&self, table: &Placed<'_>) -> Vec<u64> {
+        let moves = self.moves.iter().filter(|it| it.table == table.table);
+        let planned: BTreeMap<usize, &Hosts> = moves.map(|it| (it.tablet, &it.to)).collect();
+        let mut owns = vec![0; self.nodes.len()];
+        for (tablet, of) in table.replicas.iter().enumerate() {
+            let to = || table.replicas.moves().get(&tablet).map(|it| &it.to);
+            let of = planned.get(&tablet).copied().or_else(to).map_or(of, |to| &to[..]);
+            for place in of.iter().filter_map(|(host, _)| self.place_of(*host)) {
+                owns[place] += table.weight(tablet);
+            }
+        }
+        debug_assert!(owns.len() == self.nodes.len(), "it-ends: of {} nodes", owns.len());
+        owns
     }
 
     /// Notes a move.
     fn take_down(&mut self, table: &Placed<'_>, tablet: usize, to: Hosts) {
-        let of = table.replicas.of(tablet);
+        let (of, weight) = (table.replicas.of(tablet), table.weight(tablet));
         assert!(!to.is_empty(), "no-worse: tablet {tablet} goes to nobody");
         for (host, _) in of.iter().filter(|(host, _)| to.iter().all(|(it, _)| it != host)) {
             if let Some(place) = self.place_of(*host) {
                 self.nodes[place].gives += 1;
-                debug_assert!(0 < self.nodes[place].total, "it-ends: {host} gives what it has not");
-                self.nodes[place].total -= 1;
+                let total = self.nodes[place].total;
+                debug_assert!(weight <= total, "it-ends: {host} gives what it has not");
+                self.nodes[place].total = total.saturating_sub(weight);
             }
         }
         for (host, shard) in to.iter().filter(|(host, _)| of.iter().all(|(it, _)| it != host)) {
             self.load.add_one((*host, *shard));
             if let Some(place) = self.place_of(*host) {
                 self.nodes[place].gets += 1;
-                self.nodes[place].total += 1;
+                self.nodes[place].total += weight;
                 debug_assert!(self.nodes[place].gets <= AT_ONCE_MAX, "bounded: {host} gets more");
             }
         }
@@ -281,69 +327,80 @@ impl Planner {
         }
     }
 
-    /// A move that makes things more even (*it-ends*).
+    /// The move that makes things more even (*it-ends*), and most so.
     fn better(&self, part: &Part, table: &Placed<'_>) -> Option<(usize, Hosts)> {
         let places = || (0..self.nodes.len()).filter(|place| part.has(&self.nodes[*place]));
-        let own: BTreeMap<usize, u32> = places().map(|it| (it, self.own(table, it))).collect();
+        let owns = self.owns(table);
+        let own: BTreeMap<usize, u64> = places().map(|it| (it, owns[it])).collect();
         let within = own.iter().all(|(place, own)| *own <= self.nodes[*place].total);
         debug_assert!(within, "it-ends: more of a table than of all: {own:?}");
-        // Twice what the sum of squares grows by, times the shards of both.
-        let grows = |(from, a): (usize, u32), (to, b): (usize, u32)| {
-            let [from, to] = [from, to].map(|it| i64::from(self.nodes[it].shards));
-            (2 * i64::from(b) + 1) * from - (2 * i64::from(a) - 1) * to
-        };
-        let mut best: Option<((i64, i64), usize, Hosts)> = None;
-        for from in places().filter(|it| 0 < own[it] && self.nodes[*it].gives < AT_ONCE_MAX) {
-            for to in places().filter(|it| *it != from && self.nodes[*it].gets < AT_ONCE_MAX) {
-                let of_table = grows((from, own[&from]), (to, own[&to]));
-                let of_all = grows((from, self.nodes[from].total), (to, self.nodes[to].total));
-                let is_better = of_table < 0 || of_table == 0 && of_all < 0;
-                let key = (of_table, of_all);
-                if !is_better || best.as_ref().is_some_and(|(known, ..)| *known <= key) {
-                    continue;
-                }
-                if let Some((tablet, hosts)) = self.movable(part, table, (from, to)) {
-                    best = Some((key, tablet, hosts));
+        let planned: BTreeSet<usize> =
+            self.moves.iter().filter(|it| it.table == table.table).map(|it| it.tablet).collect();
+        let mut best: Option<(Gain, usize, (usize, usize))> = None;
+        for (tablet, of) in table.replicas.iter().enumerate() {
+            if planned.contains(&tablet) || table.replicas.moves().contains_key(&tablet) {
+                continue;
+            }
+            let has: Vec<usize> = of.iter().filter_map(|(host, _)| self.place_of(*host)).collect();
+            let gives = |from: &&usize| {
+                let node = &self.nodes[**from];
+                own.contains_key(*from) && node.gives < AT_ONCE_MAX
+            };
+            for from in has.iter().filter(gives).copied() {
+                let gets = |to: &usize| self.nodes[*to].gets < AT_ONCE_MAX && !has.contains(to);
+                for to in places().filter(gets) {
+                    let gain = self.gain(table, tablet, &own, (from, to));
+                    let is_best = best.as_ref().is_none_or(|(known, ..)| gain < *known);
+                    if is_best && gain.is_any() && self.keeps_racks(part, of, (from, to)) {
+                        best = Some((gain, tablet, (from, to)));
+                    }
                 }
             }
         }
-        best.map(|(_, tablet, to)| (tablet, to))
+        let (_, tablet, way) = best?;
+        Some((tablet, self.moved(table, tablet, way)))
     }
 
-    /// A tablet of a node that may go to another one: to the shard there that has the least.
-    fn movable(
+    /// What a move of a tablet makes of the sums of squares.
+    fn gain(
         &self,
-        part: &Part,
         table: &Placed<'_>,
+        tablet: usize,
+        own: &BTreeMap<usize, u64>,
         (from, to): (usize, usize),
-    ) -> Option<(usize, Hosts)> {
-        let (giver, getter) = (&self.nodes[from], &self.nodes[to]);
+    ) -> Gain {
+        let weight = table.weight(tablet);
+        let [giver, getter] = [from, to].map(|it| &self.nodes[it]);
+        let [of, at] = [giver, getter].map(|it| i128::from(it.shards));
         debug_assert!(from != to, "one-a-host: a tablet goes to where it is");
-        let here = Here { host_id: getter.host_id, shards: getter.shards };
-        let may = |(tablet, of): &(usize, &[(Uuid, u16)])| {
-            let is_planned =
-                self.moves.iter().any(|it| it.table == table.table && it.tablet == *tablet);
-            let moves = table.replicas.moves().contains_key(tablet);
-            let has = |host: Uuid| of.iter().any(|(it, _)| *it == host);
-            !is_planned
-                && !moves
-                && has(giver.host_id)
-                && !has(getter.host_id)
-                && self.keeps_racks(part, of, (from, to))
+        // Times the shards of both.
+        let grows = |a: u64, b: u64| {
+            let (w, a, b) = (i128::from(weight), i128::from(a), i128::from(b));
+            let differ = 100 * (a * at - b * of);
+            let is_worth_it = i128::from(DIFFER_PERCENT) * a * at < differ;
+            let grows = w * ((2 * b + w) * of - (2 * a - w) * at);
+            if is_worth_it { grows } else { grows.max(0) }
         };
-        let all = table.replicas.iter().enumerate().filter(may);
-        let shard = |tablet: usize| here.dealt(tablet);
-        let key = |(tablet, _): &(usize, &[(Uuid, u16)])| {
-            (self.load.of((getter.host_id, shard(*tablet))), *tablet)
-        };
-        let (tablet, of) = all.min_by_key(key)?;
+        let shard = Here { host_id: getter.host_id, shards: getter.shards }.dealt(tablet);
+        Gain {
+            of_table: grows(own[&from], own[&to]),
+            of_all: grows(giver.total, getter.total),
+            load: self.load.of((getter.host_id, shard)),
+        }
+    }
+
+    /// The replicas of a tablet when one has gone from a node to another one.
+    fn moved(&self, table: &Placed<'_>, tablet: usize, (from, to): (usize, usize)) -> Hosts {
+        let (giver, getter) = (&self.nodes[from], &self.nodes[to]);
+        let shard = Here { host_id: getter.host_id, shards: getter.shards }.dealt(tablet);
+        let of = table.replicas.of(tablet);
         let moved = |(host, own): &(Uuid, u16)| match *host == giver.host_id {
-            true => (getter.host_id, shard(tablet)),
+            true => (getter.host_id, shard),
             false => (*host, *own),
         };
         let to: Hosts = of.iter().map(moved).collect();
         debug_assert!(to.len() == of.len(), "no-worse: tablet {tablet} loses a replica");
-        Some((tablet, to))
+        to
     }
 
     /// Whether a replica may go from one node to another (*no-worse*).
@@ -382,6 +439,21 @@ impl Planner {
                 centers.into_iter().enumerate().map(part).collect()
             }
         }
+    }
+}
+
+/// What a move makes of the sum of squares of a table, and of all; and what the shard has already
+/// that gets the tablet. The least is the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Gain {
+    of_table: i128,
+    of_all: i128,
+    load: u32,
+}
+
+impl Gain {
+    fn is_any(&self) -> bool {
+        self.of_table < 0 || self.of_table == 0 && self.of_all < 0
     }
 }
 

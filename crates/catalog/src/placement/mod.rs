@@ -1,10 +1,11 @@
 //! Where data is to be: how many replicas a keyspace has ([`strategy`]), which nodes have a part of
 //! the ring ([`ring`]), what of it goes from node to node when some join or leave ([`moves`]), and
-//! how a table's ring is divided into tablets, which nodes and shards have ([`tablets`]), and which
-//! of these go to other nodes ([`balance`]). Pure.
+//! how a table's ring is divided into tablets, which nodes and shards have ([`tablets`]), when it is
+//! divided into more or fewer ([`resize`]), and which go to other nodes ([`balance`]). Pure.
 
 pub mod balance;
 pub mod moves;
+pub mod resize;
 pub mod ring;
 pub mod strategy;
 pub mod tablets;
@@ -14,4 +15,4 @@ pub use moves::{Sides, Take, ends, foreign, sides, sources, takes};
 pub use ring::{Owners, Ring};
 pub use strategy::{Factors, Replication};
 pub use tablets::{Division, Here, Hosts, Load, SCALE, TABLETS_MAX};
-pub use tablets::{TabletMove, TabletReplicas, TabletStep};
+pub use tablets::{Resize, TabletMove, TabletReplicas, TabletStep};

@@ -1,14 +1,19 @@
 //! Which tablets a table gets, and which shards of which nodes have them. Pure.
 //!
-//! All nodes agree on the replicas of a tablet. How a node divides the table among its own shards
-//! is a [`TabletMap`]: each tablet on the shard of the node's replica, and where the node has none,
-//! on some shard all the same.
+//! All nodes agree on where tablets end and who has each ([`TabletReplicas`]). How a node divides the
+//! table among its own shards is a [`TabletMap`]: each tablet on the shard of the node's replica, and
+//! where the node has none, on some shard all the same. A table gets twice or half as many tablets
+//! while it is in use ([`Resize`]); then the node divides it among its shards in another way, too,
+//! and that follows a moment later: a token is on the shard of before as long as the node runs.
 //!
 //! Invariants
 //!  - *powers-of-two*: a keyspace with tablets gives each new table a power of two of them,
 //!    [`TABLETS_MAX`] at most.
 //!  - *on-shards*: a replica is on a shard that its node has.
 //!  - *covering*: as in [`TabletMap`].
+//!  - *tokens-stay*: tablets that become others are where they were: each half on the nodes and the
+//!    shards of the whole, and two become one that are on the same nodes. So who goes by the tablets
+//!    of before finds the same nodes.
 //!  - *one-a-host*: a node has one replica of a tablet at most.
 //!  - *stage-by-stage*: a tablet goes to other nodes as nodes move on the ring: both sets of
 //!    replicas are known, and the [`Stage`] says which of them is read.
@@ -16,8 +21,13 @@
 //!    of its table among those which may have it; between equals, the fewest of all tables.
 
 use super::Replication;
+mod counts;
+
+pub use counts::{Counts, counts};
+
 use super::ring::{Ring, Want, Wants};
 use crate::topology::{Stage, Topology};
+use counts::{count, shares};
 use model::{Keyspace, TabletMap, Token, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +38,6 @@ const _: () = assert!(TABLETS_MAX.is_power_of_two(), "rounding up stays within i
 
 /// Tablets of a table for each shard, where nobody says otherwise.
 pub const SCALE: f64 = 1.0;
-
-/// How large a tablet should be, GiB.
-const TARGET_GIB: u32 = 5;
 
 /// A node, as far as tables are divided for it: in most places, this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,23 +80,40 @@ pub enum TabletStep {
     TurnBack,
 }
 
-/// Who has each tablet of a table: nodes, and the shard on each. Nothing of a table without
-/// tablets.
+/// Another number of tablets of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// Each tablet becomes two.
+    Split,
+    /// Two neighbours become one.
+    Merge,
+}
+
+/// Where the tablets of a table end, and who has each: nodes, and the shard on each. Nothing of a
+/// table without tablets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TabletReplicas {
+    last_tokens: Vec<Token>,
     all: Vec<Hosts>,
     /// Of tablets on their way.
     moves: BTreeMap<usize, TabletMove>,
 }
 
 impl TabletReplicas {
-    /// Of each tablet.
-    pub fn new(replicas: Vec<Hosts>) -> TabletReplicas {
-        TabletReplicas::moving(replicas, BTreeMap::new())
+    /// Of each tablet, up to its last token.
+    pub fn new(last_tokens: Vec<Token>, replicas: Vec<Hosts>) -> TabletReplicas {
+        TabletReplicas::moving(last_tokens, replicas, BTreeMap::new())
     }
 
     /// The same, with those on their way.
-    pub fn moving(all: Vec<Hosts>, moves: BTreeMap<usize, TabletMove>) -> TabletReplicas {
+    pub fn moving(
+        last_tokens: Vec<Token>,
+        all: Vec<Hosts>,
+        moves: BTreeMap<usize, TabletMove>,
+    ) -> TabletReplicas {
+        assert!(last_tokens.len() == all.len(), "covering: tablets of no replicas");
+        assert!(last_tokens.last().is_none_or(|last| *last == Token::MAX), "covering: an open end");
+        debug_assert!(last_tokens.is_sorted_by(|a, b| a < b), "covering: tablets overlap");
         let twice = |of: &[(Uuid, u16)]| {
             of.iter().enumerate().any(|(at, (host, _))| of[..at].iter().any(|it| it.0 == *host))
         };
@@ -97,7 +121,24 @@ impl TabletReplicas {
         debug_assert!(!sets.into_iter().any(|of| twice(of)), "one-a-host: a replica too many");
         let known = moves.keys().all(|tablet| *tablet < all.len());
         assert!(known, "covering: a tablet is on its way that is none");
-        TabletReplicas { all, moves }
+        TabletReplicas { last_tokens, all, moves }
+    }
+
+    /// The last token of each tablet.
+    pub fn last_tokens(&self) -> &[Token] {
+        &self.last_tokens
+    }
+
+    /// The tablet that holds a token.
+    #[inline]
+    pub fn tablet_of(&self, token: Token) -> usize {
+        self.last_tokens.partition_point(|last| *last < token)
+    }
+
+    /// The range of a tablet: after the first token, up to and including the second.
+    pub fn range(&self, tablet: usize) -> (Token, Token) {
+        let before = tablet.checked_sub(1).map(|before| self.last_tokens[before]);
+        (before.unwrap_or(Token::MIN), self.last_tokens[tablet])
     }
 
     /// The number of tablets.
@@ -180,14 +221,74 @@ impl TabletReplicas {
                 _ => {}
             }
         }
-        TabletReplicas::moving(all, moves)
+        TabletReplicas::moving(self.last_tokens.clone(), all, moves)
     }
 
-    /// The tablets whose replicas differ in the other one.
+    /// Of another number of tablets (*tokens-stay*). Says why that cannot be.
+    pub fn resized(&self, resize: Resize) -> Result<TabletReplicas, String> {
+        let count = self.count();
+        if let Some((tablet, moving)) = self.moves.iter().next() {
+            return Err(format!("tablet {tablet} is on its way ({})", moving.stage.name()));
+        }
+        let after = match resize {
+            Resize::Split => self.split()?,
+            Resize::Merge => self.merged()?,
+        };
+        let stay = [Token(i64::MIN + 1), Token(0), Token::MAX].into_iter().all(|token| {
+            let hosts = |of: &TabletReplicas| -> BTreeSet<Uuid> {
+                of.of(of.tablet_of(token)).iter().map(|(host, _)| *host).collect()
+            };
+            hosts(self) == hosts(&after)
+        });
+        debug_assert!(stay, "tokens-stay: of {count} tablets, {resize:?}");
+        Ok(after)
+    }
+
+    fn split(&self) -> Result<TabletReplicas, String> {
+        let count = self.count();
+        if TABLETS_MAX as usize / 2 < count {
+            return Err(format!("{count} tablets are split into {TABLETS_MAX} at most"));
+        }
+        let (mut last_tokens, mut all) = (Vec::new(), Vec::new());
+        for (tablet, of) in self.all.iter().enumerate() {
+            let (after, last) = self.range(tablet);
+            let middle = after.midpoint(last);
+            if last <= after || last <= middle {
+                return Err(format!("tablet {tablet} has one token: it cannot be halved"));
+            }
+            last_tokens.extend([middle, last]);
+            all.extend([of.clone(), of.clone()]);
+        }
+        Ok(TabletReplicas::new(last_tokens, all))
+    }
+
+    fn merged(&self) -> Result<TabletReplicas, String> {
+        if self.is_empty() || !self.count().is_multiple_of(2) {
+            return Err(format!("{} tablets are not pairs", self.count()));
+        }
+        if let Some(tablet) = self.apart().next() {
+            return Err(format!("tablets {tablet} and {} are on different nodes", tablet + 1));
+        }
+        let last_tokens = self.last_tokens.iter().skip(1).step_by(2).copied().collect();
+        let all: Vec<Hosts> = self.all.iter().step_by(2).cloned().collect();
+        Ok(TabletReplicas::new(last_tokens, all))
+    }
+
+    /// The first of each two tablets that would become one and are on different nodes.
+    pub fn apart(&self) -> impl Iterator<Item = usize> {
+        let hosts = |tablet: usize| -> BTreeSet<Uuid> {
+            self.all[tablet].iter().map(|(host, _)| *host).collect()
+        };
+        let pairs = (0..self.count() / 2).map(|pair| 2 * pair);
+        pairs.filter(move |first| hosts(*first) != hosts(first + 1))
+    }
+
+    /// The tablets whose replicas differ in the other one, or which end elsewhere.
     pub fn differing(&self, other: &TabletReplicas) -> BTreeSet<usize> {
         let count = self.count().max(other.count());
         let differs = |tablet: &usize| {
-            self.all.get(*tablet) != other.all.get(*tablet)
+            self.last_tokens.get(*tablet) != other.last_tokens.get(*tablet)
+                || self.all.get(*tablet) != other.all.get(*tablet)
                 || self.moves.get(tablet) != other.moves.get(tablet)
         };
         (0..count).filter(differs).collect()
@@ -225,10 +326,10 @@ pub struct Division {
 }
 
 impl Division {
-    /// Of tablets, as this node has them.
-    pub fn of_tablets(last_tokens: Vec<Token>, replicas: TabletReplicas, here: Here) -> Division {
-        assert!(last_tokens.len() == replicas.count(), "covering: tablets of no replicas");
-        let tablets = TabletMap::new(last_tokens, replicas.shards_on(here));
+    /// Of tablets, as this node has them when it starts.
+    pub fn of_tablets(replicas: TabletReplicas, here: Here) -> Division {
+        assert!(!replicas.is_empty(), "covering: a table without tablets");
+        let tablets = TabletMap::new(replicas.last_tokens.clone(), replicas.shards_on(here));
         Division { tablets, replicas }
     }
 
@@ -296,55 +397,7 @@ pub fn divide(asked: Asked<'_>, topology: &Topology, here: Here, load: &Load) ->
         }
     };
     let last_tokens = TabletMap::tablets(count, 1).last_tokens().to_vec();
-    Division::of_tablets(last_tokens, TabletReplicas::new(replicas), here)
-}
-
-/// The shards for each replica of a tablet, in the parts of the cluster that have any.
-fn shares(ring: &Ring, wants: &Wants) -> Vec<f64> {
-    let share = |(shards, copies): (u64, usize)| shards as f64 / copies as f64;
-    let parts = match wants {
-        Wants::Anywhere(copies) => {
-            let shards = ring.members().iter().map(|member| u64::from(member.shards)).sum();
-            vec![(shards, *copies)]
-        }
-        Wants::Per(centers) => {
-            let shards = |(center, want): (usize, &Want)| (ring.shards_in(center), want.copies);
-            centers.iter().enumerate().map(shards).collect()
-        }
-    };
-    let found: Vec<f64> = parts.into_iter().filter(|(_, copies)| 0 < *copies).map(share).collect();
-    match found.is_empty() {
-        // As if there were one of each, for nodes that are to come.
-        true => vec![ring.members().iter().map(|member| f64::from(member.shards)).sum()],
-        false => found,
-    }
-}
-
-/// The number of tablets: the greatest of what is said, or else so many for each shard.
-fn count(asked: &Asked<'_>, shares: &[f64]) -> u32 {
-    let hint = |name: &str| {
-        let (_, value) = asked.hints.iter().find(|(known, _)| known == name)?;
-        value.parse::<f64>().ok().filter(|value| value.is_finite() && 0.0 < *value)
-    };
-    let per_shard = |scale: f64| shares.iter().map(|share| scale * share).fold(1.0, f64::max);
-    let said = [
-        asked.keyspace.initial_tablets.filter(|count| 0 < *count).map(f64::from),
-        hint("min_tablet_count"),
-        hint("expected_data_size_in_gb").map(|size| size / f64::from(TARGET_GIB)),
-        hint("min_per_shard_tablet_count").map(per_shard),
-    ];
-    assert!(asked.scale.is_finite() && 0.0 < asked.scale, "powers-of-two: {} a shard", asked.scale);
-    let most = said.into_iter().flatten().fold(0.0, f64::max);
-    let wanted = if 0.0 < most { most } else { per_shard(asked.scale) };
-    let within = |wanted: f64, most: u32| wanted.min(f64::from(most)).ceil() as u32;
-    let mut count = within(wanted, TABLETS_MAX).next_power_of_two();
-    if let Some(most) = hint("max_tablet_count") {
-        let most = (within(most, TABLETS_MAX) + 1).next_power_of_two() / 2;
-        count = count.min(most);
-    }
-    assert!(count.is_power_of_two(), "powers-of-two: {count} tablets");
-    assert!(count <= TABLETS_MAX, "powers-of-two: {count} tablets are too many");
-    count
+    Division::of_tablets(TabletReplicas::new(last_tokens, replicas), here)
 }
 
 /// A node with what it has.

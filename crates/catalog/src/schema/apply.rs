@@ -6,7 +6,7 @@ use super::change::TabletsAfter;
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
 use crate::placement::tablets::{Asked, Load, SCALE, divide};
-use crate::placement::{Division, Here, Replication};
+use crate::placement::{Division, Here, Replication, TabletReplicas};
 use crate::system_tables::{self, Home, arrange};
 use crate::topology::Topology;
 use crate::uuids::time_uuid;
@@ -99,28 +99,29 @@ impl<L: Local> Schema<L> {
         next
     }
 
-    /// The same, where the tables that are in `before` too are on the shards of this node on which
-    /// they are there.
+    /// The same, where the tables that are in `before` too are divided among the shards of this node
+    /// as they are there, as far as their tablets end where they ended.
     pub fn with_tablets_of(mut self, before: &Schema<L>) -> Schema<L> {
-        let other = |entry: &&Rc<TableEntry<L>>| {
-            let known = before.by_id.get(&entry.schema.id);
-            known.is_some_and(|known| known.tablets != entry.tablets)
-        };
-        let moved: Vec<_> = self.by_id.values().filter(other).cloned().collect();
-        for entry in moved {
-            let tablets = before.by_id[&entry.schema.id].tablets.clone();
-            self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
+        let known: Vec<_> =
+            self.by_id.values().filter_map(|it| before.by_id.get(&it.schema.id)).cloned().collect();
+        for known in known {
+            let entry = self.by_id[&known.schema.id].clone();
+            let tablets = divided(&known, &entry.replicas);
+            if tablets != entry.tablets {
+                self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
+            }
         }
         self
     }
 
-    /// The same schema with tablets elsewhere; tables that are not there are passed over.
+    /// The same schema with other tablets, or with tablets elsewhere; tables that are not there are
+    /// passed over.
     pub fn with_tablets(mut self, all: &[TabletsAfter]) -> Schema<L> {
         for TabletsAfter { table, replicas, .. } in all {
             if let Some(entry) = self.by_id.get(table).cloned() {
-                assert!(entry.replicas.count() == replicas.count(), "covering: of {table}");
-                let replicas = Rc::new(replicas.clone());
-                self.put_entry(Rc::new(TableEntry { replicas, ..(*entry).clone() }));
+                assert!(!replicas.is_empty(), "covering: no tablets of {table}");
+                let (tablets, replicas) = (divided(&entry, replicas), Rc::new(replicas.clone()));
+                self.put_entry(Rc::new(TableEntry { tablets, replicas, ..(*entry).clone() }));
             }
         }
         self
@@ -437,6 +438,15 @@ fn follow_in_functions<L>(entry: &mut KeyspaceEntry<L>, changed: &UserType) {
         if aggregate.mentions_user_type(keyspace, name) {
             *aggregate = Rc::new(aggregate.with_user_type(changed));
         }
+    }
+}
+
+/// How this node divides a table among its shards when it has these tablets (*tokens-stay*).
+fn divided<L>(table: &TableEntry<L>, replicas: &TabletReplicas) -> Rc<TabletMap> {
+    let is_same = table.replicas.last_tokens() == replicas.last_tokens();
+    match is_same || replicas.is_empty() {
+        true => table.tablets.clone(),
+        false => Rc::new(table.tablets.divided_at(replicas.last_tokens())),
     }
 }
 

@@ -61,12 +61,14 @@ impl Tablets {
     }
 }
 
-/// Where the tablets of a table are after a change of some of them.
+/// The tablets of a table after a change of some of them, or of their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TabletsAfter {
     pub table: TableId,
     pub replicas: TabletReplicas,
     pub changed: BTreeSet<usize>,
+    /// Whether they end elsewhere than before.
+    pub resized: bool,
 }
 
 /// Changes that name everything: whoever applies them to the snapshot that they were completed for

@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 impl<L: Local> Schema<L> {
     /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
-    /// later change may mention. A table that has another id is another table. A table that is in
-    /// both has the same tablets; where they are is told by [`Schema::tablets_since`].
+    /// later change may mention. A table that has another id is another table. Of a table that is in
+    /// both [`Schema::tablets_since`] tells which tablets it has, and where.
     pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
         let mut complete = Complete::default();
         for (name, old) in &before.keyspaces {
@@ -45,7 +45,7 @@ impl<L: Local> Schema<L> {
 }
 
 impl<L: Local> Schema<L> {
-    /// The tables of both snapshots whose tablets are elsewhere in this one.
+    /// The tables of both snapshots whose tablets are others in this one, or elsewhere.
     pub fn tablets_since<M: Local>(&self, before: &Schema<M>) -> Vec<TabletsAfter> {
         let mut out = Vec::new();
         for (table, new) in &self.by_id {
@@ -57,6 +57,7 @@ impl<L: Local> Schema<L> {
                     table: *table,
                     replicas: (*new.replicas).clone(),
                     changed,
+                    resized: new.replicas.last_tokens() != old.replicas.last_tokens(),
                 });
             }
         }
@@ -119,8 +120,8 @@ fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, comple
             complete.changes.push(SchemaChange::CreateTable((*new.schema).clone()));
         }
         Some(old) => {
-            let name = &new.schema.name;
-            assert!(old.tablets == new.tablets, "there-and-back: the tablets of {name} differ");
+            let (name, has) = (&new.schema.name, old.replicas.is_empty());
+            assert!(has == new.replicas.is_empty(), "there-and-back: tablets of {name} or none");
             if old.schema != new.schema {
                 complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
             }

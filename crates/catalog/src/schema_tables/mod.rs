@@ -60,9 +60,12 @@ pub(crate) fn tablet_rows<L: Local>(
     timestamp: i64,
 ) -> Vec<FrozenMutation> {
     let mut writer = Writer::new(schema);
-    for TabletsAfter { table, replicas, changed } in all {
+    for TabletsAfter { table, replicas, changed, resized } in all {
         if let Some(entry) = schema.table_by_id(*table) {
-            writer.some_tablets((*table, &entry.tablets), replicas, changed, timestamp);
+            match resized {
+                false => writer.some_tablets(*table, replicas, changed, timestamp),
+                true => writer.other_tablets(&entry.schema, replicas, timestamp),
+            }
         }
     }
     writer.finish()

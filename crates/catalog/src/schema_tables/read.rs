@@ -47,7 +47,7 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Re
             return Err(row.damaged(format!("two tables with the id {}", table.id)));
         }
         let division = match read_tablets(stored, table.id)? {
-            Some((last_tokens, replicas)) => Division::of_tablets(last_tokens, replicas, here),
+            Some(replicas) => Division::of_tablets(replicas, here),
             None => {
                 let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
                 let (hints, scale) = (&table.options.tablets, SCALE);
@@ -223,7 +223,7 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
 }
 
 /// Where the stored tablets of a table end, and their replicas; `None` when it has none.
-fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<(Vec<Token>, TabletReplicas)>> {
+fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletReplicas>> {
     let (mut last_tokens, mut replicas) = (Vec::new(), Vec::new());
     let mut moves = BTreeMap::new();
     for row in stored.of("tablets", id.as_bytes(), "") {
@@ -236,7 +236,7 @@ fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<(Vec<Token>, TabletRep
     match last_tokens.last() {
         None => Ok(None),
         Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
-            Ok(Some((last_tokens, TabletReplicas::moving(replicas, moves))))
+            Ok(Some(TabletReplicas::moving(last_tokens, replicas, moves)))
         }
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");

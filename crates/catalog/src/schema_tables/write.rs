@@ -4,14 +4,14 @@ mod functions;
 
 use super::racks;
 use super::stored::kind_name;
-use crate::placement::{Division, TabletMove, TabletReplicas};
+use crate::placement::{TabletMove, TabletReplicas};
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
-use crate::schema::{Local, Schema, SchemaChange, Tablets, check_tablets};
+use crate::schema::{Local, Schema, SchemaChange, Tablets};
 use crate::system_tables::is_system_keyspace;
 use model::schema::{DroppedColumn, TableOptions};
 use model::value::collection::write_tuple;
-use model::{Column, ColumnKind, Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use model::{Column, ColumnKind, Keyspace, TableSchema, UserType, Uuid};
 use mutation::FrozenMutation;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -274,35 +274,41 @@ impl<'s, L: Local> Writer<'s, L> {
         if keyspace.keyspace.initial_tablets.is_some()
             && let Some(division) = division
         {
-            self.tablets(table, division, timestamp);
+            self.tablets(table, &division.replicas, timestamp);
         }
     }
 
     /// A table's tablets with their replicas.
-    pub fn tablets(&mut self, table: &TableSchema, division: &Division, timestamp: i64) {
+    fn tablets(&mut self, table: &TableSchema, replicas: &TabletReplicas, timestamp: i64) {
         let schema = self.system_table("system", "tablets");
-        let Division { tablets, replicas } = division;
-        check_tablets(tablets);
-        let (parts, ends) = (tablets.count(), tablets.last_tokens().len());
-        assert!(parts == ends, "round-trip: {parts} tablets end at {ends} tokens");
-        let count = replicas.count();
-        assert!(parts == count, "round-trip: {parts} tablets, {count} with replicas");
+        assert!(!replicas.is_empty(), "round-trip: {} has no tablets", table.name);
         let mut partition = PartitionWriter::new(schema, &[table.id.as_bytes()], timestamp);
         partition.statics(vec![
             ("keyspace_name", text(&table.keyspace)),
             ("table_name", text(&table.name)),
-            ("tablet_count", int(tablets.count() as i32)),
+            ("tablet_count", int(replicas.count() as i32)),
         ]);
-        for (tablet, last) in tablets.last_tokens().iter().enumerate() {
+        for (tablet, last) in replicas.last_tokens().iter().enumerate() {
             partition.row(&[&last.0.to_be_bytes()], tablet_cells(replicas, tablet));
         }
         self.push(partition);
     }
 
-    /// Some tablets of a table that is there.
+    /// Other tablets of a table that is there, in place of all of its before.
+    pub fn other_tablets(
+        &mut self,
+        table: &TableSchema,
+        replicas: &TabletReplicas,
+        timestamp: i64,
+    ) {
+        self.delete_tablets(table.id, timestamp);
+        self.tablets(table, replicas, timestamp);
+    }
+
+    /// Some tablets of a table that is there, which end where they ended.
     pub fn some_tablets(
         &mut self,
-        (id, tablets): (Uuid, &TabletMap),
+        id: Uuid,
         replicas: &TabletReplicas,
         changed: &BTreeSet<usize>,
         timestamp: i64,
@@ -310,7 +316,7 @@ impl<'s, L: Local> Writer<'s, L> {
         let schema = self.system_table("system", "tablets");
         let mut partition = PartitionWriter::new(schema, &[id.as_bytes()], timestamp);
         for tablet in changed {
-            let last = tablets.last_tokens()[*tablet];
+            let last = replicas.last_tokens()[*tablet];
             partition.row(&[&last.0.to_be_bytes()], tablet_cells(replicas, *tablet));
         }
         self.push(partition);

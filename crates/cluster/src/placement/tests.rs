@@ -94,7 +94,7 @@ fn expected(
     };
     let mut out: Vec<(Uuid, u16)> = match table.replicas.is_empty() {
         true => ring.owners(&table.replication).of(token).iter().map(on_ring).collect(),
-        false => table.replicas.of(table.tablets.tablet_of(token)).to_vec(),
+        false => table.replicas.of(table.replicas.tablet_of(token)).to_vec(),
     };
     out.sort_by_key(|(host, _)| distance(*host, topology, me));
     Some(out)

@@ -22,7 +22,8 @@ fn placed(tables: &[Rc<TableEntry>]) -> Vec<Placed<'_>> {
     let mut out = Vec::with_capacity(tables.len());
     for table in tables {
         let (replicas, replication) = (&*table.replicas, &*table.replication);
-        out.push(Placed { table: table.schema.id, replicas, replication });
+        let (weights, merges) = (&[][..], false);
+        out.push(Placed { table: table.schema.id, replicas, replication, weights, merges });
     }
     out
 }

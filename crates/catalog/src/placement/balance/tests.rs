@@ -1,6 +1,6 @@
 use super::*;
 use crate::placement::ring::tests::any_replication;
-use crate::placement::tablets::TabletStep;
+use crate::placement::tablets::{Resize, TabletStep};
 use crate::topology::testing::{member, topology};
 use crate::topology::{Member, Stage, TopologyChange};
 use proptest::prelude::*;
@@ -9,22 +9,38 @@ use std::collections::BTreeSet;
 /// Tables with their replications.
 type Tables = Vec<(TableId, TabletReplicas, Replication)>;
 
+/// What the tablets of each table weigh, and whether it is to be merged.
+type Weights = [(Vec<u64>, bool)];
+
 fn placed(tables: &Tables) -> Vec<Placed<'_>> {
-    let one = |(table, replicas, replication)| Placed { table, replicas, replication };
-    tables
-        .iter()
-        .map(|(table, replicas, replication)| one((*table, replicas, replication)))
-        .collect()
+    weighed(tables, &[])
+}
+
+fn weighed<'t>(tables: &'t Tables, weights: &'t Weights) -> Vec<Placed<'t>> {
+    let mut out = Vec::new();
+    for (at, (table, replicas, replication)) in tables.iter().enumerate() {
+        let (weights, merges) = match weights.get(at) {
+            Some((weights, merges)) => (&weights[..], *merges),
+            None => (&[][..], false),
+        };
+        out.push(Placed { table: *table, replicas, replication, weights, merges });
+    }
+    out
 }
 
 /// Makes the moves of plans until there are none; how many there were.
 fn settle(topology: &Topology, tables: &mut Tables) -> usize {
+    settle_weighed(topology, tables, &[])
+}
+
+fn settle_weighed(topology: &Topology, tables: &mut Tables, weights: &Weights) -> usize {
     let mut count = 0;
     loop {
-        let moves = plan(topology, &placed(tables));
+        let moves = plan(topology, &weighed(tables, weights));
         if moves.is_empty() {
             return count;
         }
+        assert!(count < 100_000, "it-ends: {} tables, {moves:?}", tables.len());
         count += moves.len();
         let (mut gets, mut gives) = (BTreeMap::<Uuid, u32>::new(), BTreeMap::<Uuid, u32>::new());
         for Move { table, tablet, to } in &moves {
@@ -195,7 +211,10 @@ fn check(topology: &Topology, tables: &Tables) -> Result<(), TestCaseError> {
                 for other in ring.members() {
                     let (a, b) = (of(one) as i64, of(other) as i64);
                     let (s, t) = (i64::from(one.shards), i64::from(other.shards));
+                    // *worth-it*
+                    let is_little = 100 * (a * t - b * s) <= DIFFER_PERCENT as i64 * a * t;
                     let grows = (2 * b + 1) * s - (2 * a - 1) * t;
+                    let grows = if is_little { grows.max(0) } else { grows };
                     let all = replicas.iter().filter(|of| {
                         let has = |host: Uuid| of.iter().any(|it| it.0 == host);
                         has(one.host_id) && !has(other.host_id)
@@ -259,4 +278,113 @@ fn tablets_stay_where_they_are_not_to_be_balanced() {
     assert!(!counts(&tables, 0).contains_key(&leaves));
     let again = leaving.apply(&TopologyChange::Balance(true));
     assert!(0 < settle(&again, &mut tables) || counts(&tables, 0)[&new.host_id] as usize == gone);
+}
+
+/// What each node has of a table, by weight, for each of its shards.
+fn bytes_per_shard(topology: &Topology, tables: &Tables, weights: &Weights) -> Vec<f64> {
+    let mut of = BTreeMap::<Uuid, u64>::new();
+    for ((_, replicas, _), (weights, _)) in tables.iter().zip(weights) {
+        for (tablet, of_tablet) in replicas.iter().enumerate() {
+            for (host, _) in of_tablet {
+                *of.entry(*host).or_default() += weights[tablet];
+            }
+        }
+    }
+    let members = topology.present();
+    let each = |member: &std::sync::Arc<Member>| {
+        of.get(&member.host_id).copied().unwrap_or(0) as f64 / f64::from(member.shards)
+    };
+    members.map(each).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// *it-ends*, and where tablets are small enough all shards have as much, within 5 %, whatever
+    /// each tablet weighs.
+    #[test]
+    fn sizes_even_out(
+        racks in proptest::collection::vec(1u16..5, 2..7),
+        sizes in proptest::collection::vec(1u64..1000, 256),
+        comes in 1u16..5,
+    ) {
+        let drawn: Vec<(usize, u16)> = racks.iter().map(|shards| (0, *shards)).collect();
+        let mut topology = nodes(&drawn);
+        let copies = drawn.len().min(3) as u32 - 1;
+        let mut tables = tables(&topology, &[(256, Replication::Simple(copies))]);
+        let sizes: Vec<u64> = sizes.iter().map(|size| size << 20).collect();
+        let weights = [(sizes, false)];
+        settle_weighed(&topology, &mut tables, &weights);
+        let new = Member { shards: comes, ..member(77, ("d1", "r1"), &[7]) };
+        topology = topology.apply(&TopologyChange::Set(new));
+        settle_weighed(&topology, &mut tables, &weights);
+        let all = bytes_per_shard(&topology, &tables, &weights);
+        let (least, most) = all.iter().fold((f64::MAX, 0f64), |(a, b), it| (a.min(*it), b.max(*it)));
+        // One copy less than nodes: a node may have all that there is.
+        let shards: Vec<u16> = topology.present().map(|it| it.shards).collect();
+        let fair = shards.iter().all(|it| {
+            let sum: u32 = shards.iter().map(|it| u32::from(*it)).sum();
+            u32::from(*it) * copies < sum
+        });
+        prop_assert!(!fair || most <= 1.05 * least, "from {least} to {most}: {all:?}");
+        // When they change a little, nothing moves.
+        let other: Vec<u64> = weights[0].0.iter().map(|it| it + it / 1000).collect();
+        let moved = settle_weighed(&topology, &mut tables, &[(other, false)]);
+        prop_assert!(moved <= 4, "{moved} tablets move for nothing");
+    }
+
+}
+
+proptest! {
+    /// *it-ends*: all that is to be merged comes together, whatever else is there, and nothing of
+    /// it is moved away again.
+    #[test]
+    fn what_is_to_be_merged_comes_together(
+        drawn in proptest::collection::vec((0usize..3, 1u16..5), 2..7),
+        spaces in proptest::collection::vec((1usize..40, any_replication(), any::<bool>()), 1..4),
+    ) {
+        let topology = nodes(&drawn);
+        let kinds: Vec<_> =
+            spaces.iter().map(|(count, replication, _)| (*count, replication.clone())).collect();
+        let mut tables = tables(&topology, &kinds);
+        prop_assume!(tables.len() == spaces.len());
+        settle(&topology, &mut tables);
+        let before = tables.clone();
+        let weights: Vec<(Vec<u64>, bool)> =
+            spaces.iter().map(|(.., merges)| (Vec::new(), *merges)).collect();
+        settle_weighed(&topology, &mut tables, &weights);
+        for (at, (_, replicas, _)) in tables.iter().enumerate() {
+            if !weights[at].1 || replicas.count() == 1 {
+                continue;
+            }
+            prop_assert_eq!(replicas.apart().count(), 0);
+            let after = replicas.resized(Resize::Merge);
+            prop_assert_eq!(after.map(|it| it.count()), Ok(replicas.count() / 2));
+            // One of each two has stayed.
+            let old = &before[at].1;
+            let hosts = |of: &[(Uuid, u16)]| of.iter().map(|it| it.0).collect::<BTreeSet<_>>();
+            for first in (0..replicas.count()).step_by(2) {
+                let stays = |tablet| hosts(old.of(tablet)) == hosts(replicas.of(tablet));
+                prop_assert!(stays(first) || stays(first + 1), "both of {first} have moved");
+            }
+        }
+        check(&topology, &tables.into_iter().zip(&weights).filter(|it| !it.1.1)
+            .map(|it| it.0).collect())?;
+    }
+}
+
+/// A large tablet counts for what it has.
+#[test]
+fn a_large_tablet_is_alone() {
+    let topology = nodes(&[(0, 1), (0, 1)]);
+    let mut tables = tables(&topology, &[(8, Replication::Simple(1))]);
+    let mut sizes = vec![1u64 << 30; 8];
+    sizes[0] = 7 << 30;
+    let weights = [(sizes, false)];
+    assert!(0 < settle_weighed(&topology, &mut tables, &weights));
+    assert_eq!(bytes_per_shard(&topology, &tables, &weights), [7.0 * (1u64 << 30) as f64; 2]);
+    let host = tables[0].1.of(0)[0].0;
+    assert_eq!(counts(&tables, 0)[&host], 1);
+    // When each counts for one, there are as many on both again.
+    assert_eq!(settle(&topology, &mut tables), 3);
 }

@@ -221,3 +221,91 @@ proptest! {
         prop_assert!(apart(&sums) <= 1, "{of_hosts:?}");
     }
 }
+
+/// Tablets as a keyspace makes them.
+fn equal(count: u32, of: impl Fn(usize) -> Hosts) -> TabletReplicas {
+    let last_tokens = TabletMap::tablets(count, 1).last_tokens().to_vec();
+    TabletReplicas::new(last_tokens, (0..count as usize).map(of).collect())
+}
+
+/// *tokens-stay*
+#[test]
+fn tablets_split_where_a_table_of_as_many_has_them() {
+    let [one, two] = [1, 2].map(Uuid::from_u128);
+    let of = |tablet: usize| -> Hosts { Box::from([(one, tablet as u16), (two, 7)]) };
+    let mut now = equal(1, of);
+    for count in [2, 4, 8, 16] {
+        now = now.resized(Resize::Split).expect("halves");
+        assert_eq!(now.last_tokens(), TabletMap::tablets(count, 1).last_tokens());
+        assert!(now.iter().all(|it| *it == *of(0)));
+    }
+    for count in [8, 4, 2, 1] {
+        now = now.resized(Resize::Merge).expect("pairs");
+        assert_eq!(now, equal(count, |_| of(0)));
+    }
+    assert_eq!(now.resized(Resize::Merge), Err("1 tablets are not pairs".to_owned()));
+    let apart = equal(4, |tablet| Box::from([(if tablet < 3 { one } else { two }, 0)]));
+    assert_eq!(apart.apart().collect::<Vec<_>>(), [2]);
+    let refused = apart.resized(Resize::Merge);
+    assert_eq!(refused, Err("tablets 2 and 3 are on different nodes".to_owned()));
+    // The shards, and the order of nodes, may differ: those of the first hold.
+    let turned = equal(2, |tablet| match tablet {
+        0 => Box::from([(one, 3), (two, 4)]),
+        _ => Box::from([(two, 1), (one, 3)]),
+    });
+    let merged = turned.resized(Resize::Merge).expect("a pair");
+    assert_eq!(merged.of(0), [(one, 3), (two, 4)]);
+    let most = equal(TABLETS_MAX, |_| Box::from([(one, 0)]));
+    assert!(most.resized(Resize::Split).is_err());
+    let thin = vec![Token(4), Token(5), Token::MAX];
+    let thin = TabletReplicas::new(thin, vec![of(0); 3]);
+    let refused = thin.resized(Resize::Split);
+    assert_eq!(refused, Err("tablet 1 has one token: it cannot be halved".to_owned()));
+    assert_eq!(thin.resized(Resize::Merge), Err("3 tablets are not pairs".to_owned()));
+}
+
+#[test]
+fn what_is_on_its_way_is_neither_split_nor_merged() {
+    let [one, two] = [1, 2].map(Uuid::from_u128);
+    let still = equal(2, |_| Box::from([(one, 0)]));
+    let step = TabletStep::Begin(Box::from([(two, 0)]));
+    let moving = still.after(&[(1, step)], 5);
+    for resize in [Resize::Split, Resize::Merge] {
+        let refused = moving.resized(resize).expect_err("it is on its way");
+        assert!(refused.contains("tablet 1 is on its way"), "{refused}");
+    }
+}
+
+proptest! {
+    /// *tokens-stay*, of tablets that end anywhere.
+    #[test]
+    fn each_token_is_on_the_nodes_of_before(
+        ends in proptest::collection::btree_set(any::<i64>(), 0..9),
+        hosts in proptest::collection::vec(0u128..3, 10),
+        tokens: [i64; 9],
+    ) {
+        let ends: Vec<Token> = ends.into_iter().filter(|it| *it < i64::MAX).map(Token)
+            .chain([Token::MAX]).collect();
+        let of = |tablet: usize| -> Hosts { Box::from([(Uuid::from_u128(hosts[tablet] + 1), 0)]) };
+        let all = (0..ends.len()).map(of).collect();
+        let before = TabletReplicas::new(ends, all);
+        for resize in [Resize::Split, Resize::Merge] {
+            let Ok(after) = before.resized(resize) else { continue };
+            let count = match resize {
+                Resize::Split => 2 * before.count(),
+                Resize::Merge => before.count() / 2,
+            };
+            prop_assert_eq!(after.count(), count);
+            for token in tokens.into_iter().map(Token).chain(before.last_tokens().iter().copied()) {
+                let (old, new) = (before.tablet_of(token), after.tablet_of(token));
+                prop_assert_eq!(before.of(old), after.of(new));
+                let (start, last) = after.range(new);
+                prop_assert!(token <= last && (start < token || token == Token::MIN));
+            }
+            if resize == Resize::Split {
+                let back = after.resized(Resize::Merge);
+                prop_assert_eq!(back.as_ref(), Ok(&before));
+            }
+        }
+    }
+}
