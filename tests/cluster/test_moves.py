@@ -324,3 +324,56 @@ def test_a_call_that_is_given_up_does_not_stop_it(nodes):
     nodes.nodes.remove(gone)
     until(lambda: all(list(states(node).values()) == ["UN"] * 3 for node in nodes))
     check_rows(nodes)
+
+
+def counts(nodes, *tables):
+    """How many tablets tables have, as each node has it."""
+    out = set()
+    for node in nodes:
+        session = node.connect()
+        rows = session.execute("SELECT keyspace_name, last_token FROM system.tablets")
+        kept = [row.keyspace_name for row in rows]
+        node.disconnect()
+        out.add(tuple(kept.count(table.split(".")[0]) for table in tables))
+    return out
+
+
+def set_option(nodes, name, value):
+    for node in nodes:
+        node.connect().execute("UPDATE system.config SET value = %s WHERE name = %s",
+                               (str(value), name))
+        node.disconnect()
+
+
+def test_tablets_split_when_they_are_large_and_merge_when_they_are_not():
+    live = "--tablet-load-stats-refresh-interval-in-seconds", "1"
+    with Nodes(3, *live, "--live-updatable-config-params-changeable-via-cql", "true") as nodes:
+        session = nodes.connect()
+        # With one replica, two tablets that are to be one have to come together first.
+        keyspace(session, "ok", True, copies=1, count=2)
+        fill(session)
+        insert = session.prepare("INSERT INTO ok.t (k, v) VALUES (?, ?)")
+        rows = [(number, number) for number in range(10 * COUNT)]
+        execute_concurrent_with_args(session, insert, rows, concurrency=20)
+        tables = "tk.t", "ok.t"
+        assert counts(nodes, *tables) == {(16, 2)}
+        with clients(session) as go_on:
+            set_option(nodes, "target_tablet_size_in_bytes", 16384)
+            until(lambda: all(2 < count for _, count in counts(nodes, *tables)), 60)
+            go_on()
+            assert session.execute("SELECT count(*) FROM ok.t").one()[0] == len(rows)
+            # A node that is down opens its tables with the tablets that they have by then.
+            nodes[1].kill()
+            set_option([nodes[0], nodes[2]], "target_tablet_size_in_bytes", 5 << 30)
+            nodes[1].start()
+            set_option([nodes[1]], "target_tablet_size_in_bytes", 5 << 30)
+            until(lambda: counts(nodes, *tables) == {(16, 2)}, 120)
+            settle(nodes[0])
+            wait_for_driver(session)
+            go_on()
+            session.execute("ALTER TABLE ok.t WITH tablets = {'min_tablet_count': '8'}")
+            until(lambda: counts(nodes, *tables) == {(16, 8)}, 60)
+            go_on()
+        found = {(row.k, row.v) for row in session.execute("SELECT k, v FROM ok.t")}
+        assert found == set(rows)
+        check_rows(nodes, "ALL")

@@ -140,8 +140,8 @@ impl Command {
         Ok(command)
     }
 
-    /// Another number of tablets of some tables, later than `micros`; `before` is the schema that it
-    /// was decided on. Says why that cannot be.
+    /// Another number of tablets of some tables, later than `micros`; `before` is the schema that
+    /// it was decided on. Says why that cannot be.
     pub fn of_resizes<L: Local>(
         before: &Schema<L>,
         resizes: &BTreeMap<TableId, Resize>,

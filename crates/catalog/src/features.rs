@@ -43,6 +43,10 @@ pub const REPAIR_TURNS: &str = "REPAIR_TURNS";
 /// (docs/cluster.md, "Repair").
 pub const REPAIR_HISTORY: &str = "REPAIR_HISTORY";
 
+/// Tables get more tablets, or fewer, while they are in use; nodes tell what their tablets hold
+/// (docs/cluster.md, "How many tablets").
+pub const TABLET_RESIZE: &str = "TABLET_RESIZE";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
@@ -56,6 +60,7 @@ pub const ALL: &[&str] = &[
     REPAIR_HISTORY,
     REPAIR_TURNS,
     TABLETS,
+    TABLET_RESIZE,
 ];
 
 /// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
@@ -79,7 +84,8 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
-                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS";
+                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS,\
+                     TABLET_RESIZE";
         assert_eq!(joined(&some), names);
     }
 }

@@ -58,7 +58,8 @@ impl TabletMap {
     }
 
     /// The same ring with other tablets, which end at these tokens; every token stays on its shard,
-    /// so that a tablet is in parts here where that has two shards. Nothing of a ring with a sharder.
+    /// so that a tablet is in parts here where that has two shards. Nothing of a ring with a
+    /// sharder.
     pub fn divided_at(&self, last_tokens: &[Token]) -> TabletMap {
         assert!(self.sharder.is_none(), "a ring without tablets is divided into some");
         let changes = self.last_tokens.iter().zip(self.shards.windows(2));

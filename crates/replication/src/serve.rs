@@ -150,6 +150,16 @@ fn serve_moves(verbs: &mut Verbs) {
     verbs.on_request(verb::MOVE_BLOCK, |request| async move {
         reply(with_group(STREAMING, block(&request)).await)
     });
+    verbs.on_request(verb::TABLET_LOADS, move |request| async move {
+        let told = match wire::loads::decode_after(&request.take_payload()) {
+            Ok(after) => with_group(STREAMING, moves::tell_loads(after)).await.map_err(failed),
+            Err(error) => Err(damaged(error)),
+        };
+        reply(told.map(Payload::from))
+    });
+    verbs.on_request(verb::MOVES_STILL, move |_| async move {
+        reply(Ok(Payload::from(wire::loads::encode_still(moves::is_settled()))))
+    });
     verbs.on_one_way(verb::MOVE_END, |request| async move {
         match wire::moves::decode_end(&request.take_payload()) {
             Ok(gift) => moves::end(gift).await,

@@ -12,7 +12,8 @@
 //! ```
 //! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
 //! partitions with limits in `limited`, those by way of a replica in `relay`, those of repairs in
-//! `sync`, those about nodes that join and leave in [`moves`].
+//! `sync`, those about nodes that join and leave in [`moves`], those of what tablets hold in
+//! `loads`.
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -23,12 +24,13 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`, `sync`, [`moves`].
+//! `relay`, `sync`, [`moves`], `loads`.
 
 pub mod answer;
 pub(crate) mod batches;
 pub mod command;
 pub(crate) mod limited;
+pub(crate) mod loads;
 pub mod moves;
 pub(crate) mod paxos;
 pub(crate) mod relay;
@@ -76,6 +78,8 @@ pub mod verb {
     pub const MOVE_FILES: Verb = Verb::new(143, "MOVE_FILES");
     pub const MOVE_BLOCK: Verb = Verb::new(144, "MOVE_BLOCK");
     pub const MOVE_END: Verb = Verb::new(145, "MOVE_END");
+    pub const TABLET_LOADS: Verb = Verb::new(146, "TABLET_LOADS");
+    pub const MOVES_STILL: Verb = Verb::new(147, "MOVES_STILL");
 }
 
 pub use answer::{Refusal, RefusalKind};

@@ -55,7 +55,7 @@ impl Moves for OfNode {
         })
     }
 
-    fn is_still(&self) -> bool {
-        moves::is_still()
+    fn is_still(&self) -> Handed<bool> {
+        Box::pin(async move { moves::is_still().await })
     }
 }

@@ -97,8 +97,8 @@ pub trait Moves {
     fn cleanup(&self, tables: Vec<TableId>) -> Handed<Result<(), String>>;
     /// What this node takes from others now.
     fn taken(&self) -> Option<Taken>;
-    /// Whether no node and no tablet moves, as far as this node knows, nor is to.
-    fn is_still(&self) -> bool;
+    /// Whether no node and no tablet moves, nor is to: as the leader knows it.
+    fn is_still(&self) -> Handed<bool>;
 }
 
 /// What a node takes from others.

@@ -256,7 +256,7 @@ fn removal_status(cluster: &Cluster) -> String {
 }
 
 async fn quiesce(door: &Rc<Door>, _: &Call) -> Answered {
-    while !door.moves.is_still() {
+    while !door.moves.is_still().await {
         sleep(LOOK).await;
     }
     Ok(Answer::done())

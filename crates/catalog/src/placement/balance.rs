@@ -13,8 +13,8 @@
 //!  - *no-worse*: a move leaves the replicas of a tablet on no fewer racks.
 //!  - *it-ends*: a move for balance makes the sum of `n * n / shards` smaller, n being what a node
 //!    has of the table, by weight; or leaves that and makes the same sum over all tables smaller. A
-//!    move of a table that is to be merged makes the pairs fewer that are apart. So plans come to an
-//!    end, while the weights are the same.
+//!    move of a table that is to be merged makes the pairs fewer that are apart. So plans come to
+//!    an end, while the weights are the same.
 //!  - *worth-it*: nothing is moved for balance between nodes that differ by less than
 //!    [`DIFFER_PERCENT`], as weights change all the time.
 //!  - *bounded*: of a plan a node gets, and gives, at most [`AT_ONCE_MAX`] tablets.
@@ -194,8 +194,7 @@ impl Planner {
             }
             while here(&to).len() < part.copies {
                 let Some(place) = self.free(topology, &part, table, (tablet, &to)) else { break };
-                let Node { host_id, shards, .. } = self.nodes[place];
-                to.push((host_id, Here { host_id, shards }.dealt(tablet)));
+                to.push((self.nodes[place].host_id, self.dealt(place, tablet)));
             }
         }
         let leaves = |to: &[(Uuid, u16)], host: Uuid| to.iter().all(|(it, _)| *it != host);
@@ -329,11 +328,11 @@ impl Planner {
 
     /// The move that makes things more even (*it-ends*), and most so.
     fn better(&self, part: &Part, table: &Placed<'_>) -> Option<(usize, Hosts)> {
-        let places = || (0..self.nodes.len()).filter(|place| part.has(&self.nodes[*place]));
         let owns = self.owns(table);
-        let own: BTreeMap<usize, u64> = places().map(|it| (it, owns[it])).collect();
-        let within = own.iter().all(|(place, own)| *own <= self.nodes[*place].total);
-        debug_assert!(within, "it-ends: more of a table than of all: {own:?}");
+        let ways = self.ways(part, table, &owns);
+        if ways.iter().all(Vec::is_empty) {
+            return None;
+        }
         let planned: BTreeSet<usize> =
             self.moves.iter().filter(|it| it.table == table.table).map(|it| it.tablet).collect();
         let mut best: Option<(Gain, usize, (usize, usize))> = None;
@@ -342,14 +341,10 @@ impl Planner {
                 continue;
             }
             let has: Vec<usize> = of.iter().filter_map(|(host, _)| self.place_of(*host)).collect();
-            let gives = |from: &&usize| {
-                let node = &self.nodes[**from];
-                own.contains_key(*from) && node.gives < AT_ONCE_MAX
-            };
-            for from in has.iter().filter(gives).copied() {
-                let gets = |to: &usize| self.nodes[*to].gets < AT_ONCE_MAX && !has.contains(to);
-                for to in places().filter(gets) {
-                    let gain = self.gain(table, tablet, &own, (from, to));
+            for from in has.iter().copied() {
+                for to in ways[from].iter().copied().filter(|to| !has.contains(to)) {
+                    let load = self.load.of((self.nodes[to].host_id, self.dealt(to, tablet)));
+                    let gain = self.gain(table.weight(tablet), load, &owns, (from, to));
                     let is_best = best.as_ref().is_none_or(|(known, ..)| gain < *known);
                     if is_best && gain.is_any() && self.keeps_racks(part, of, (from, to)) {
                         best = Some((gain, tablet, (from, to)));
@@ -361,15 +356,25 @@ impl Planner {
         Some((tablet, self.moved(table, tablet, way)))
     }
 
-    /// What a move of a tablet makes of the sums of squares.
-    fn gain(
-        &self,
-        table: &Placed<'_>,
-        tablet: usize,
-        own: &BTreeMap<usize, u64>,
-        (from, to): (usize, usize),
-    ) -> Gain {
-        let weight = table.weight(tablet);
+    /// From each node to which ones a tablet may go: where the lightest makes nothing more even, no
+    /// other one does.
+    fn ways(&self, part: &Part, table: &Placed<'_>, owns: &[u64]) -> Vec<Vec<usize>> {
+        let lightest = (0..table.replicas.count()).map(|it| table.weight(it)).min().unwrap_or(1);
+        let within = owns.iter().zip(&self.nodes).all(|(own, node)| *own <= node.total);
+        debug_assert!(within, "it-ends: more of a table than of all: {owns:?}");
+        let mut ways = vec![Vec::new(); self.nodes.len()];
+        let places = || (0..self.nodes.len()).filter(|place| part.has(&self.nodes[*place]));
+        let gives = |from: &usize| 0 < owns[*from] && self.nodes[*from].gives < AT_ONCE_MAX;
+        for from in places().filter(gives) {
+            let gets = |to: &usize| *to != from && self.nodes[*to].gets < AT_ONCE_MAX;
+            let is_any = |to: &usize| self.gain(lightest, 0, owns, (from, *to)).is_any();
+            ways[from] = places().filter(gets).filter(is_any).collect();
+        }
+        ways
+    }
+
+    /// What a move of so much makes of the sums of squares; `load`: what the shard has already.
+    fn gain(&self, weight: u64, load: u32, owns: &[u64], (from, to): (usize, usize)) -> Gain {
         let [giver, getter] = [from, to].map(|it| &self.nodes[it]);
         let [of, at] = [giver, getter].map(|it| i128::from(it.shards));
         debug_assert!(from != to, "one-a-host: a tablet goes to where it is");
@@ -381,18 +386,22 @@ impl Planner {
             let grows = w * ((2 * b + w) * of - (2 * a - w) * at);
             if is_worth_it { grows } else { grows.max(0) }
         };
-        let shard = Here { host_id: getter.host_id, shards: getter.shards }.dealt(tablet);
-        Gain {
-            of_table: grows(own[&from], own[&to]),
-            of_all: grows(giver.total, getter.total),
-            load: self.load.of((getter.host_id, shard)),
-        }
+        let (of_table, of_all) = (grows(owns[from], owns[to]), grows(giver.total, getter.total));
+        Gain { of_table, of_all, load }
+    }
+
+    /// The shard of a node to which a tablet goes.
+    fn dealt(&self, place: usize, tablet: usize) -> u16 {
+        let Node { host_id, shards, .. } = self.nodes[place];
+        let shard = Here { host_id, shards }.dealt(tablet);
+        debug_assert!(shard < shards, "on-shards: {shard} of {shards}");
+        shard
     }
 
     /// The replicas of a tablet when one has gone from a node to another one.
     fn moved(&self, table: &Placed<'_>, tablet: usize, (from, to): (usize, usize)) -> Hosts {
         let (giver, getter) = (&self.nodes[from], &self.nodes[to]);
-        let shard = Here { host_id: getter.host_id, shards: getter.shards }.dealt(tablet);
+        let shard = self.dealt(to, tablet);
         let of = table.replicas.of(tablet);
         let moved = |(host, own): &(Uuid, u16)| match *host == giver.host_id {
             true => (getter.host_id, shard),

@@ -4,13 +4,13 @@
 //! A step at a time: when one is made, the next one follows from what there is then.
 //!
 //! Invariants
-//!  - *to-the-target*: a table whose tablets are larger than twice the target, on average, gets more
-//!    of them, and one whose tablets are smaller than half of it fewer.
+//!  - *to-the-target*: a table whose tablets are larger than twice the target, on average, gets
+//!    more of them, and one whose tablets are smaller than half of it fewer.
 //!  - *no-way-back*: what made a step does not make the one back: a table that was split is merged
-//!    only when it has lost half of what it held then, and one that was merged is split only when it
-//!    has grown to twice as much.
-//!  - *as-said*: never more than is said, nor fewer; where nobody says it, no fewer than a new table
-//!    would have.
+//!    only when it has lost half of what it held then, and one that was merged is split only when
+//!    it has grown to twice as much.
+//!  - *as-said*: never more than is said, nor fewer; where nobody says it, no fewer than a new
+//!    table would have.
 
 use super::tablets::{Counts, Resize};
 

@@ -1,10 +1,11 @@
 //! Which tablets a table gets, and which shards of which nodes have them. Pure.
 //!
-//! All nodes agree on where tablets end and who has each ([`TabletReplicas`]). How a node divides the
-//! table among its own shards is a [`TabletMap`]: each tablet on the shard of the node's replica, and
-//! where the node has none, on some shard all the same. A table gets twice or half as many tablets
-//! while it is in use ([`Resize`]); then the node divides it among its shards in another way, too,
-//! and that follows a moment later: a token is on the shard of before as long as the node runs.
+//! All nodes agree on where tablets end and who has each ([`TabletReplicas`]). How a node divides
+//! the table among its own shards is a [`TabletMap`]: each tablet on the shard of the node's
+//! replica, and where the node has none, on some shard all the same. A table gets twice or half as
+//! many tablets while it is in use ([`Resize`]); then the node divides it among its shards in
+//! another way, too, and that follows a moment later: a token is on the shard of before as long as
+//! the node runs.
 //!
 //! Invariants
 //!  - *powers-of-two*: a keyspace with tablets gives each new table a power of two of them,
@@ -12,8 +13,8 @@
 //!  - *on-shards*: a replica is on a shard that its node has.
 //!  - *covering*: as in [`TabletMap`].
 //!  - *tokens-stay*: tablets that become others are where they were: each half on the nodes and the
-//!    shards of the whole, and two become one that are on the same nodes. So who goes by the tablets
-//!    of before finds the same nodes.
+//!    shards of the whole, and two become one that are on the same nodes. So who goes by the
+//!    tablets of before finds the same nodes.
 //!  - *one-a-host*: a node has one replica of a tablet at most.
 //!  - *stage-by-stage*: a tablet goes to other nodes as nodes move on the ring: both sets of
 //!    replicas are known, and the [`Stage`] says which of them is read.
@@ -137,6 +138,7 @@ impl TabletReplicas {
 
     /// The range of a tablet: after the first token, up to and including the second.
     pub fn range(&self, tablet: usize) -> (Token, Token) {
+        debug_assert!(tablet < self.count(), "covering: no tablet {tablet} of {}", self.count());
         let before = tablet.checked_sub(1).map(|before| self.last_tokens[before]);
         (before.unwrap_or(Token::MIN), self.last_tokens[tablet])
     }
@@ -259,6 +261,7 @@ impl TabletReplicas {
             last_tokens.extend([middle, last]);
             all.extend([of.clone(), of.clone()]);
         }
+        assert!(all.len() == 2 * count, "tokens-stay: {} halves of {count}", all.len());
         Ok(TabletReplicas::new(last_tokens, all))
     }
 
@@ -271,6 +274,7 @@ impl TabletReplicas {
         }
         let last_tokens = self.last_tokens.iter().skip(1).step_by(2).copied().collect();
         let all: Vec<Hosts> = self.all.iter().step_by(2).cloned().collect();
+        assert!(2 * all.len() == self.count(), "tokens-stay: {} of {}", all.len(), self.count());
         Ok(TabletReplicas::new(last_tokens, all))
     }
 

@@ -99,8 +99,8 @@ impl<L: Local> Schema<L> {
         next
     }
 
-    /// The same, where the tables that are in `before` too are divided among the shards of this node
-    /// as they are there, as far as their tablets end where they ended.
+    /// The same, where the tables that are in `before` too are divided among the shards of this
+    /// node as they are there, as far as their tablets end where they ended.
     pub fn with_tablets_of(mut self, before: &Schema<L>) -> Schema<L> {
         let known: Vec<_> =
             self.by_id.values().filter_map(|it| before.by_id.get(&it.schema.id)).cloned().collect();
@@ -446,7 +446,18 @@ fn divided<L>(table: &TableEntry<L>, replicas: &TabletReplicas) -> Rc<TabletMap>
     let is_same = table.replicas.last_tokens() == replicas.last_tokens();
     match is_same || replicas.is_empty() {
         true => table.tablets.clone(),
-        false => Rc::new(table.tablets.divided_at(replicas.last_tokens())),
+        false => {
+            let tablets = table.tablets.divided_at(replicas.last_tokens());
+            debug_assert!(
+                replicas
+                    .last_tokens()
+                    .iter()
+                    .all(|it| tablets.shard_of(*it) == table.tablets.shard_of(*it)),
+                "tokens-stay: of {}",
+                table.schema.name
+            );
+            Rc::new(tablets)
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 impl<L: Local> Schema<L> {
     /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
-    /// later change may mention. A table that has another id is another table. Of a table that is in
-    /// both [`Schema::tablets_since`] tells which tablets it has, and where.
+    /// later change may mention. A table that has another id is another table. Of a table that is
+    /// in both [`Schema::tablets_since`] tells which tablets it has, and where.
     pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
         let mut complete = Complete::default();
         for (name, old) in &before.keyspaces {

@@ -14,6 +14,7 @@
 //!  - *whole-snapshots*: a shard's snapshot is replaced as a whole, by the same command on every
 //!    shard; a reference to one never changes.
 
+mod divide;
 mod follow;
 pub(crate) mod order;
 mod steps;
@@ -69,6 +70,8 @@ impl<E: fmt::Display> fmt::Display for ChangeError<E> {
     }
 }
 
+pub use divide::Resizes;
+
 /// Steps of tablets, each with its number, by table.
 pub type TabletSteps = BTreeMap<TableId, Vec<(usize, TabletStep)>>;
 
@@ -95,6 +98,8 @@ pub struct Cluster {
     changes: Scope,
     /// Shard 0 of a node that belongs to a group: who orders its commands and those of others.
     order: RefCell<Option<Rc<dyn Order>>>,
+    /// Shard 0: tables that storage has to divide anew.
+    dividing: divide::Dividing,
     auto_snapshots: AutoSnapshots,
     /// Tablets of a new table for each shard.
     tablets_scale: Live<f64>,
@@ -128,6 +133,7 @@ impl Cluster {
             shown_until: Cell::new(last_timestamp),
             changes: Scope::new(),
             order: RefCell::new(None),
+            dividing: divide::Dividing::default(),
             auto_snapshots: AutoSnapshots::of_shard(),
             tablets_scale: Settings::of_shard().register(SCALE_OPTION, SCALE, possible_scale),
             access: Access::new(catalog),
@@ -478,6 +484,7 @@ impl Cluster {
             self.is_stopping.set(true);
             self.turn.close();
             self.changes.join().await;
+            self.dividing.stop().await;
             let (shown, durable) = (self.shown_until.get(), self.durable_until.get());
             assert!(
                 shown <= durable,
@@ -686,6 +693,7 @@ struct Read {
 
 /// Shows a durable command on every shard, and what was read after it.
 async fn show(command: Command, read: Read, altered: Vec<TableSchema>) {
+    let resized: Vec<TableId> = command.resized().collect();
     let show = move || async move {
         if !altered.is_empty() {
             let storage = runtime::local::get::<Storage>();
@@ -712,6 +720,7 @@ async fn show(command: Command, read: Read, altered: Vec<TableSchema>) {
     assert!(versions.len() == shards, "whole-snapshots: on {} shards", versions.len());
     let agree = versions.windows(2).all(|pair| pair[0] == pair[1]);
     assert!(agree, "whole-snapshots: shards show the schemas {versions:?}");
+    runtime::local::get::<Cluster>().divide_tables(resized.into_iter());
     groups::retire(gone);
 }
 

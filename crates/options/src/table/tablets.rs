@@ -18,7 +18,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live(),
     number("tablets_per_shard_goal", "100", "Tablets of all tables on a shard").live().idle(),
-    number("target_tablet_size_in_bytes", "5368709120", "Bytes of a tablet").live().idle(),
+    number(
+        "target_tablet_size_in_bytes",
+        "5368709120",
+        "Bytes of a tablet: a table gets more of them above twice that, fewer below half of it",
+    )
+    .live(),
     number(
         "tablet_streaming_read_concurrency_per_shard",
         "2",
@@ -30,8 +35,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         .live()
         .idle(),
     number("tablet_load_stats_refresh_interval_in_seconds", "60", "Seconds between looks at loads")
-        .live()
-        .idle(),
+        .live(),
     flag("force_capacity_based_balancing", "false", "Balance by capacity alone").live().idle(),
     decimal("size_based_balance_threshold_percentage", "1", "Percent that nodes may differ")
         .live()
@@ -41,8 +45,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "53687091",
         "Bytes that a tablet counts for at least",
     )
-    .live()
-    .idle(),
+    .live(),
     flag(
         "force_effective_capacity_to_raw_disk_capacity",
         "false",

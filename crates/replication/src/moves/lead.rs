@@ -5,11 +5,14 @@
 //!    through; who leads no longer changes nothing.
 
 use super::barrier::{ask, ask_barrier, is_here};
-use super::{LOOK, Planted, SAYS_EVERY, tablets};
-use crate::coordinator::Coordinator;
+use super::loads::Loads;
+use super::tablets::Needs;
+use super::{LOOK, Moves, Planted, SAYS_EVERY, tablets};
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::moves::{Progress, encode_step};
 use crate::wire::verb;
-use cluster::{Member, MemberState, Schema, Stage, TabletStep, TabletSteps, Topology};
+use cluster::schema::Catalog;
+use cluster::{Member, MemberState, Resizes, Schema, Stage, TabletStep, TabletSteps, Topology};
 use cluster::{TopologyChange, membership};
 use model::Uuid;
 use runtime::task::join_all;
@@ -84,12 +87,23 @@ fn next(topology: &Topology, tablets: Option<(u64, Stage)>) -> Next {
     }
 }
 
+/// The schema, the version of the topology, and what tablets hold.
+type Known = (Rc<Schema>, u64, Option<Rc<Loads>>);
+
+fn is_same(one: &Known, other: &Known) -> bool {
+    let loads = match (&one.2, &other.2) {
+        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    loads && Rc::ptr_eq(&one.0, &other.0) && one.1 == other.1
+}
+
 /// What the leader has seen.
 struct Seen {
     movers: Vec<Uuid>,
     since: Instant,
     /// Nothing was to be done for these.
-    settled: Option<(Rc<Schema>, u64)>,
+    settled: Option<Known>,
     /// Whether it has seen no stage through yet since it leads.
     is_new: bool,
 }
@@ -167,7 +181,7 @@ async fn begin_tablets(coordinator: &Coordinator) -> Result<bool, String> {
     if let Some(down) = first_down(coordinator, &topology) {
         return Err(format!("tablets are to be moved, and node {down} is down"));
     }
-    let planned = tablets::begin(&coordinator.cluster.schema(), &topology);
+    let planned = Needs::of(coordinator).unwrap_or_default().steps;
     if planned.is_empty() {
         return Ok(false);
     }
@@ -177,8 +191,8 @@ async fn begin_tablets(coordinator: &Coordinator) -> Result<bool, String> {
     let made = coordinator.cluster.change_tablets(|catalog| {
         let is_still = tablets::under_way(&catalog.schema).is_none();
         let still = is_still && catalog.topology.stage().is_none();
-        let planned = || tablets::begin(&catalog.schema, &catalog.topology);
-        Ok(if still { planned() } else { TabletSteps::new() })
+        let needs = own_needs(catalog).filter(|_| still);
+        Ok(needs.map_or_else(TabletSteps::new, |needs| needs.steps))
     });
     made.await.map_err(|error| format!("tablets cannot begin to move: {error}"))?;
     Ok(true)
@@ -192,17 +206,28 @@ fn first_down(coordinator: &Coordinator, topology: &Topology) -> Option<Uuid> {
     topology.present().find(is_down).map(|member| member.host_id)
 }
 
-/// Where nobody comes and nobody leaves, tablets go to where they are fewer.
+/// What is needed, of the catalog as it is now. On shard 0.
+fn own_needs(catalog: &Catalog) -> Option<Needs> {
+    let coordinator = own_coordinator().ok()?;
+    Needs::at(&coordinator, &catalog.schema, &catalog.topology)
+}
+
+/// Where nobody comes and nobody leaves, tables get as many tablets as they need, and tablets go to
+/// where there is less.
 async fn balance(coordinator: &Coordinator, seen: &mut Seen) -> Result<(), String> {
-    let (schema, version) =
-        (coordinator.cluster.schema(), coordinator.cluster.topology().version());
-    let is_known = |(known, of): &(Rc<Schema>, u64)| Rc::ptr_eq(known, &schema) && *of == version;
-    if !seen.movers.is_empty() || seen.settled.as_ref().is_some_and(is_known) {
+    let topology = coordinator.cluster.topology();
+    let loads = runtime::local::try_get::<Moves>().and_then(|moves| moves.kept.loads());
+    let known = (coordinator.cluster.schema(), topology.version(), loads);
+    let is_known = seen.settled.as_ref().is_some_and(|settled| is_same(settled, &known));
+    if !seen.movers.is_empty() || is_known {
         return Ok(());
     }
-    let topology = coordinator.cluster.topology();
-    if topology.present().count() < 2 || tablets::begin(&schema, &topology).is_empty() {
-        seen.settled = Some((schema, version));
+    let needs = Needs::of(coordinator).unwrap_or_default();
+    if !needs.resizes.is_empty() {
+        return resize(coordinator, needs.resizes.len()).await;
+    }
+    if needs.steps.is_empty() {
+        seen.settled = Some(known);
         return Ok(());
     }
     match first_down(coordinator, &topology) {
@@ -210,6 +235,21 @@ async fn balance(coordinator: &Coordinator, seen: &mut Seen) -> Result<(), Strin
         Some(_) => Ok(()),
         None => begin_tablets(coordinator).await.map(drop),
     }
+}
+
+/// Tables get more tablets, or fewer. Who is down divides them when it starts.
+async fn resize(coordinator: &Coordinator, tables: usize) -> Result<(), String> {
+    assert!(0 < tables, "one-hand: no table gets other tablets");
+    let made = coordinator.cluster.resize_tables(|catalog| {
+        let needs = own_needs(catalog).filter(|_| tablets::under_way(&catalog.schema).is_none());
+        Ok(needs.map_or_else(Resizes::new, |needs| needs.resizes))
+    });
+    made.await.map_err(|error| format!("tables cannot get other tablets: {error}"))?;
+    tracing::info!(target: "tablets", tables, "tables have other tablets");
+    if let Some(moves) = runtime::local::try_get::<Moves>() {
+        moves.kept.forget();
+    }
+    Ok(())
 }
 
 /// Sees a stage through.

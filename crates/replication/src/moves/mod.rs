@@ -14,6 +14,10 @@
 //! leave or have left, those of keyspaces that want more replicas or fewer, and those that are
 //! moved for balance. Nodes that leave give their tablets away before they give up the ring.
 //!
+//! While none of a table's tablets is on its way they may become twice or half as many, in one
+//! step: by what they hold, of which each node tells the leader ([`loads`]). That needs no stage,
+//! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
+//!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
 //! as rows elsewhere.
 //!
@@ -37,6 +41,7 @@ mod cleanup;
 mod files;
 mod give;
 mod lead;
+mod loads;
 mod part;
 mod tablets;
 mod take;
@@ -46,13 +51,17 @@ pub(crate) use barrier::barrier;
 pub use cleanup::cleanup;
 pub(crate) use give::{block, end, give};
 
+pub(crate) use loads::tell as tell_loads;
 pub use part::Giver;
 pub(crate) use take::step;
 
 use crate::coordinator::{Coordinator, own_coordinator};
+use crate::wire::loads::decode_still;
+use crate::wire::verb;
 use cluster::schema::Catalog;
-use cluster::{Cluster, Member, MemberState, Stage, TopologyChange, features, membership};
-use model::Uuid;
+use cluster::{Cluster, Member, MemberState, Stage, TableEntry, TopologyChange};
+use cluster::{features, membership};
+use model::{Token, Uuid};
 use reader::LocalFuture;
 use runtime::Erased;
 use runtime::sync::Semaphore;
@@ -66,6 +75,8 @@ use take::Taking;
 
 /// Between two looks at the topology, which nobody tells of.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the leader may take for an answer that it has.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How often the log says what is waited for.
 const SAYS_EVERY: Duration = Duration::from_secs(10);
 
@@ -88,14 +99,19 @@ struct Moves {
     /// Whose turn it is to remove data.
     clearing: Semaphore,
     totals: Cell<Totals>,
+    goals: loads::Goals,
+    /// What the leader knows of tablets.
+    kept: loads::Kept,
 }
 
-impl Default for Moves {
-    fn default() -> Moves {
+impl Moves {
+    fn new() -> Moves {
         Moves {
             taking: Taking::default(),
             clearing: Semaphore::new(1, WAITING_MAX),
             totals: Cell::default(),
+            goals: loads::Goals::register(),
+            kept: loads::Kept::default(),
         }
     }
 }
@@ -120,11 +136,22 @@ pub enum Planted {
     SkipsStages,
     /// A node serves clients before it has what it owns.
     ServesEarly,
+    /// A node takes tablets, and removes them, by how it is divided itself.
+    OwnDivision,
 }
 
 fn is_planted(planted: Planted) -> bool {
     let is_it = |it: Rc<Planted>| *it == planted;
     cfg!(debug_assertions) && runtime::local::try_get::<Planted>().is_some_and(is_it)
+}
+
+/// The range of a tablet: after the first token, up to and including the second.
+fn range_of(table: &TableEntry, tablet: usize) -> (Token, Token) {
+    assert!(tablet < table.replicas.count(), "covering: there is no tablet {tablet}");
+    match is_planted(Planted::OwnDivision) {
+        true => table.tablets.range(tablet.min(table.tablets.count() - 1)),
+        false => table.replicas.range(tablet),
+    }
 }
 
 fn note(change: impl FnOnce(&mut Totals)) {
@@ -187,13 +214,46 @@ pub fn taken() -> Option<Taken> {
     Some(Taken { stage, of_tablets, progress, from })
 }
 
-/// Whether no node and no tablet moves, as far as this node knows, nor is to.
-pub fn is_still() -> bool {
-    let cluster = runtime::local::get::<Cluster>();
-    let (topology, schema) = (cluster.topology(), cluster.schema());
-    topology.movers().next().is_none()
-        && tablets::under_way(&schema).is_none()
-        && (topology.present().count() < 2 || tablets::begin(&schema, &topology).is_empty())
+/// Whether no node and no tablet moves, nor is to, and no table is divided anew here. The leader
+/// knows what is to be done: it is asked, and where nobody leads, something may be.
+pub fn is_still() -> Erased<'static, bool> {
+    Erased::new(move || async move {
+        let cluster = runtime::local::get::<Cluster>();
+        if !is_quiet(&cluster) {
+            return false;
+        }
+        if membership::leads() || !cluster.topology().enables(features::TABLET_RESIZE) {
+            return is_settled();
+        }
+        let leader = membership::view().await.and_then(|view| view.leader);
+        let topology = cluster.topology();
+        match leader.and_then(|leader| topology.member(leader)) {
+            Some(leader) if !barrier::is_here(leader) => asked_whether_still(leader).await,
+            _ => false,
+        }
+    })
+}
+
+async fn asked_whether_still(leader: &Arc<Member>) -> bool {
+    let asked = barrier::ask(leader, verb::MOVES_STILL, Vec::new(), ANSWER_MAX).await;
+    asked.is_ok_and(|answer| decode_still(&answer).unwrap_or(false))
+}
+
+/// Whether nothing is on its way, as this node sees it.
+fn is_quiet(cluster: &Cluster) -> bool {
+    cluster.topology().movers().next().is_none()
+        && tablets::under_way(&cluster.schema()).is_none()
+        && !cluster.is_dividing()
+}
+
+/// The same, and nothing is to begin: as the leader knows it. On shard 0.
+pub(crate) fn is_settled() -> bool {
+    let Ok(coordinator) = own_coordinator() else { return false };
+    let loads = runtime::local::try_get::<Moves>().and_then(|moves| moves.kept.loads());
+    let is_known = !loads::is_enabled(&coordinator) || loads.is_some_and(|it| it.is_whole);
+    is_known
+        && is_quiet(&coordinator.cluster)
+        && tablets::Needs::of(&coordinator).is_some_and(|needs| needs.is_nothing())
 }
 
 /// On shard 0.
@@ -204,9 +264,10 @@ pub fn totals() -> Totals {
 /// From now on this node takes its part. On shard 0, when it has a coordinator and knows others.
 pub fn start() {
     assert!(runtime::shard_id() == 0, "all-know: moves are led on shard 0");
-    runtime::local::set(Rc::new(Moves::default()));
+    runtime::local::set(Rc::new(Moves::new()));
     if let Ok(coordinator) = own_coordinator() {
         coordinator.background.spawn(lead::follow(coordinator.clone()));
+        coordinator.background.spawn(loads::follow(coordinator.clone()));
         coordinator.background.spawn(cleanup::follow(coordinator.clone()));
     }
 }

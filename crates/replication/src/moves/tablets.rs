@@ -1,31 +1,30 @@
-//! Which tablets the leader moves next, and their way from stage to stage.
+//! Which tablets the leader moves next, and their way from stage to stage; and which tables get
+//! more of them, or fewer.
 
+use super::Moves;
+use super::loads::{self, Loads, tables};
 use crate::coordinator::Coordinator;
-use cluster::balance::{Placed, plan, stuck};
-use cluster::{
-    MemberState, Schema, Stage, TableEntry, TableKind, TabletStep, TabletSteps, Topology,
-};
+use cluster::balance::{Move, Placed, mend, plan, stuck};
+use cluster::resize::{self, Holds};
+use cluster::{MemberState, Resize, Resizes, Schema, Stage, TableEntry};
+use cluster::{TabletStep, TabletSteps, Topology};
 use model::Uuid;
 use std::rc::Rc;
 
-/// The tables with tablets, in the order of their ids.
-fn tables(schema: &Schema) -> Vec<Rc<TableEntry>> {
-    let stored = schema.tables().filter(|table| table.kind == TableKind::Stored);
-    let mut all: Vec<_> = stored.filter(|table| !table.replicas.is_empty()).cloned().collect();
-    all.sort_by_key(|table| table.schema.id);
-    let once = all.windows(2).all(|two| two[0].schema.id < two[1].schema.id);
-    debug_assert!(once, "one-hand: a table is there twice");
-    all
+/// Rows that one change of the numbers of tablets writes at most: it is one command of the group. A
+/// table is not split into more.
+const ROWS_MAX: usize = 8192;
+
+/// Where the tablets of tables are, each of which counts for one.
+fn placed(tables: &[Rc<TableEntry>]) -> Vec<Placed<'_>> {
+    tables.iter().map(|table| placed_by(table, &[], false)).collect()
 }
 
-fn placed(tables: &[Rc<TableEntry>]) -> Vec<Placed<'_>> {
-    let mut out = Vec::with_capacity(tables.len());
-    for table in tables {
-        let (replicas, replication) = (&*table.replicas, &*table.replication);
-        let (weights, merges) = (&[][..], false);
-        out.push(Placed { table: table.schema.id, replicas, replication, weights, merges });
-    }
-    out
+fn placed_by<'t>(table: &'t TableEntry, weights: &'t [u64], merges: bool) -> Placed<'t> {
+    let (replicas, replication) = (&*table.replicas, &*table.replication);
+    let fits = weights.is_empty() || weights.len() == replicas.count();
+    debug_assert!(fits, "one-hand: {} weights of {} tablets", weights.len(), replicas.count());
+    Placed { table: table.schema.id, replicas, replication, weights, merges }
 }
 
 /// The session of tablets that are on their way, and their stage; the first one of several.
@@ -47,11 +46,112 @@ pub(super) fn steps_of(schema: &Schema, session: u64, step: &TabletStep) -> Tabl
     out
 }
 
-/// The next tablets that begin their way.
-pub(super) fn begin(schema: &Schema, topology: &Topology) -> TabletSteps {
-    let tables = tables(schema);
+/// What is to be done next for tablets, as the leader knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// Tables that get another number of them.
+    pub(super) resizes: Resizes,
+    /// Those that begin their way.
+    pub(super) steps: TabletSteps,
+}
+
+impl Needs {
+    /// `None`: nothing has to go anywhere, and what tablets hold is not known yet.
+    pub(super) fn of(coordinator: &Coordinator) -> Option<Needs> {
+        let (schema, topology) = (coordinator.cluster.schema(), coordinator.cluster.topology());
+        Needs::at(coordinator, &schema, &topology)
+    }
+
+    pub(super) fn at(
+        coordinator: &Coordinator,
+        schema: &Schema,
+        topology: &Topology,
+    ) -> Option<Needs> {
+        let tables = tables(schema);
+        if !loads::is_enabled(coordinator) {
+            let steps = steps(schema, plan(topology, &placed(&tables)));
+            return Some(Needs { steps, ..Needs::default() });
+        }
+        let moves = runtime::local::try_get::<Moves>()?;
+        let heard = moves.kept.loads().filter(|heard| !heard.is_stale(schema));
+        let Some(heard) = heard else {
+            let has_to = steps(schema, mend(topology, &placed(&tables)));
+            let is_known = !has_to.is_empty() || !topology.balances();
+            return is_known.then(|| Needs { steps: has_to, ..Needs::default() });
+        };
+        let wanted = match topology.balances() {
+            true => wanted(coordinator, &moves, &heard, &tables),
+            false => Resizes::new(),
+        };
+        let least = moves.goals.least();
+        let weights = |table: &Rc<TableEntry>| -> Vec<u64> {
+            match heard.of(table) {
+                Some(sizes) => sizes.iter().map(|bytes| (*bytes).max(least)).collect(),
+                None => vec![least; table.replicas.count()],
+            }
+        };
+        let weights: Vec<Vec<u64>> = tables.iter().map(weights).collect();
+        let weighed = weights.iter().flatten().all(|weight| least <= *weight);
+        assert!(weighed, "one-hand: a tablet weighs less than {least}");
+        let merges = |table: &TableEntry| wanted.get(&table.schema.id) == Some(&Resize::Merge);
+        let all = tables.iter().zip(&weights);
+        let all: Vec<Placed<'_>> =
+            all.map(|(table, weights)| placed_by(table, weights, merges(table))).collect();
+        let steps = steps(schema, plan(topology, &all));
+        Some(Needs { resizes: possible(&tables, wanted), steps })
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.resizes.is_empty() && self.steps.is_empty()
+    }
+}
+
+/// Which tables are to have more tablets, or fewer.
+fn wanted(
+    coordinator: &Coordinator,
+    moves: &Moves,
+    heard: &Loads,
+    tables: &[Rc<TableEntry>],
+) -> Resizes {
+    let (mut out, target) = (Resizes::new(), moves.goals.target());
+    let mut merging = moves.kept.merging.borrow_mut();
+    for table in tables {
+        let Some(counts) = coordinator.cluster.tablet_counts(table) else { continue };
+        let present = table.replicas.count() as u32;
+        let average = heard.of(table).map(|sizes| {
+            let sum: u128 = sizes.iter().map(|bytes| u128::from(*bytes)).sum();
+            (sum / u128::from(present)) as u64
+        });
+        let holds = Holds { average, merges: merging.contains(&table.schema.id) };
+        let next = resize::wanted(present, counts, holds, target);
+        out.extend(next.map(|next| (table.schema.id, next)));
+    }
+    *merging = out.iter().filter(|it| *it.1 == Resize::Merge).map(|it| *it.0).collect();
+    debug_assert!(merging.len() <= out.len(), "one-hand: {merging:?} are merged for nothing");
+    out
+}
+
+/// Those of them that can be now, some at once.
+fn possible(tables: &[Rc<TableEntry>], wanted: Resizes) -> Resizes {
+    let (mut out, mut rows) = (Resizes::new(), 0);
+    for table in tables {
+        let Some(next) = wanted.get(&table.schema.id) else { continue };
+        let Ok(after) = table.replicas.resized(*next) else { continue };
+        if ROWS_MAX < rows + after.count() {
+            continue;
+        }
+        rows += after.count();
+        out.insert(table.schema.id, *next);
+    }
+    debug_assert!(out.len() <= wanted.len(), "one-hand: {out:?} of {wanted:?}");
+    assert!(rows <= ROWS_MAX, "one-hand: {rows} rows in one change");
+    out
+}
+
+/// What a plan means for tablets.
+fn steps(schema: &Schema, plan: Vec<Move>) -> TabletSteps {
     let mut out = TabletSteps::new();
-    for next in plan(topology, &placed(&tables)) {
+    for next in plan {
         out.entry(next.table).or_default().push((next.tablet, TabletStep::Begin(next.to)));
     }
     let possible = |(table, steps): (&model::TableId, &Vec<(usize, TabletStep)>)| {

@@ -319,7 +319,8 @@ proptest! {
         topology = topology.apply(&TopologyChange::Set(new));
         settle_weighed(&topology, &mut tables, &weights);
         let all = bytes_per_shard(&topology, &tables, &weights);
-        let (least, most) = all.iter().fold((f64::MAX, 0f64), |(a, b), it| (a.min(*it), b.max(*it)));
+        let least = all.iter().copied().fold(f64::MAX, f64::min);
+        let most = all.iter().copied().fold(0.0, f64::max);
         // One copy less than nodes: a node may have all that there is.
         let shards: Vec<u16> = topology.present().map(|it| it.shards).collect();
         let fair = shards.iter().all(|it| {

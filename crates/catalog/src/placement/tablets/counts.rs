@@ -62,11 +62,14 @@ fn said_least(asked: &Asked<'_>, shares: &[f64]) -> f64 {
 fn said_most(asked: &Asked<'_>) -> u32 {
     let most = hint(asked, "max_tablet_count").unwrap_or(f64::from(TABLETS_MAX));
     let most = most.min(f64::from(TABLETS_MAX)).ceil() as u32;
-    (most + 1).next_power_of_two() / 2
+    let most = (most + 1).next_power_of_two() / 2;
+    assert!((1..=TABLETS_MAX).contains(&most), "powers-of-two: {most} at most");
+    most
 }
 
 /// Up to a power of two.
 fn rounded(wanted: f64) -> u32 {
+    debug_assert!(!wanted.is_nan(), "powers-of-two: so many tablets as nobody knows");
     (wanted.min(f64::from(TABLETS_MAX)).ceil() as u32).max(1).next_power_of_two()
 }
 

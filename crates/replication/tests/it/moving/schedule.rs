@@ -12,8 +12,9 @@
 use super::held;
 use super::registers::{Registers, TABLES};
 use super::world::{Nodes, SECOND};
+use cluster::membership;
 use cluster::schema::Catalog;
-use cluster::{Cluster, Member, MemberState, SchemaChange, Stage, TopologyChange, membership};
+use cluster::{Cluster, Member, MemberState, Resize, SchemaChange, Stage, TopologyChange};
 use model::{Keyspace, TableSchema, Type, Uuid};
 use replication::moves::{self, Planted};
 use std::collections::BTreeSet;
@@ -42,6 +43,8 @@ pub(super) struct Schedule {
     leaving: BTreeSet<usize>,
     /// Whether tables are truncated meanwhile, of which little else is known then.
     truncates: bool,
+    /// Whether tables get more tablets and fewer meanwhile.
+    resizes: bool,
 }
 
 impl Schedule {
@@ -75,13 +78,30 @@ impl Schedule {
         let (registers, copies) = (Rc::default(), copies as usize);
         let (dead, leaving) = (Vec::new(), BTreeSet::new());
         let truncates = prng.below(4) == 0;
-        let mut schedule =
-            Schedule { nodes, registers, prng, copies, away, spares, dead, leaving, truncates };
+        let resizes = false;
+        let mut schedule = Schedule {
+            nodes,
+            registers,
+            prng,
+            copies,
+            away,
+            spares,
+            dead,
+            leaving,
+            truncates,
+            resizes,
+        };
         (0..count).for_each(|node| schedule.nodes.start(node));
         (0..count).for_each(|node| assert!(schedule.nodes.wait(node), "node {node}"));
         schedule.nodes.run(0, make_tables(copies));
         (0..count).for_each(|node| schedule.start_client(node));
         schedule
+    }
+
+    /// The same, with tablets that split and merge: somebody splits them, and whoever leads merges
+    /// them again, since they have next to nothing; for that they have to be on the same nodes.
+    pub(super) fn of_resizes(seed: u64, mistake: Option<Planted>) -> Schedule {
+        Schedule { resizes: true, ..Schedule::new(seed, mistake) }
     }
 
     fn start_client(&mut self, node: usize) {
@@ -207,6 +227,25 @@ impl Schedule {
         }
     }
 
+    /// Somebody gives the table with tablets twice as many, or half.
+    fn resize(&mut self) {
+        let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
+        let resize = if self.prng.below(4) == 0 { Resize::Merge } else { Resize::Split };
+        if !self.nodes.serves(node) {
+            return;
+        }
+        self.nodes.begin(node, async move {
+            runtime::time::sleep(delay).await;
+            let decide = move |catalog: &Catalog| {
+                let table = catalog.schema.table(TABLES[1], TABLES[1]);
+                let table = table.filter(|it| it.replicas.count() < 32);
+                Ok(table.map(|table| (table.schema.id, resize)).into_iter().collect())
+            };
+            let made = runtime::local::get::<Cluster>().resize_tables(decide).await;
+            stdx::trace!("{resize:?} at {:?}: {made:?}", runtime::time::Instant::now());
+        });
+    }
+
     /// A table is emptied about the time when somebody begins to move.
     fn truncate(&mut self) {
         let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
@@ -279,7 +318,7 @@ impl Schedule {
             let topology = cluster.topology();
             let state = topology.member(cluster.node().host_id).map(|it| it.state);
             let has_left = state == Some(MemberState::Left) || membership::is_expelled();
-            (has_left, !moves::is_still())
+            (has_left, !moves::is_still().await)
         })
     }
 
@@ -305,7 +344,14 @@ impl Schedule {
     }
 
     pub(super) fn run(mut self) -> Vec<String> {
+        self.run_on()
+    }
+
+    fn run_on(&mut self) -> Vec<String> {
         for _ in 0..STEPS {
+            if self.resizes {
+                self.resize();
+            }
             self.come_or_go();
             self.run_for(600);
             // Hints that are on their way outlive a truncation.
@@ -370,7 +416,7 @@ impl Schedule {
     }
 
     /// Faults are over: what is wrong?
-    fn finish(mut self) -> Vec<String> {
+    fn finish(&mut self) -> Vec<String> {
         self.bury();
         for node in self.members() {
             if !self.nodes.serves(node) {
@@ -439,6 +485,23 @@ fn whoever_comes_and_goes_nothing_is_lost_or_left() {
     for seed in runtime::sim::seeds(2) {
         let wrong = Schedule::new(seed, None).run();
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
+}
+
+/// In the end there are as many tablets again as the keyspace wants.
+#[test]
+fn tablets_split_and_merge_while_nodes_come_and_go() {
+    for seed in runtime::sim::seeds(2) {
+        let mut schedule = Schedule::of_resizes(seed, None);
+        let wrong = schedule.run_on();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+        let members = schedule.members();
+        for node in members {
+            let count = schedule
+                .nodes
+                .run(node, async { testkit::config::entry(TABLES[1], TABLES[1]).replicas.count() });
+            assert_eq!(count, 4, "seed {seed}: node {node}");
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn add(nodes: &mut Joined, shards: u16) {
     nodes.settle(2);
     for _ in 0..200 {
         nodes.world.run_for(SECOND / 2);
-        if nodes.run(0, async { moves::is_still() }) && nodes.run(1, async { moves::is_still() }) {
+        if nodes.run(0, moves::is_still()) && nodes.run(1, moves::is_still()) {
             return;
         }
     }
