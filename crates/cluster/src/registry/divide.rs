@@ -136,11 +136,13 @@ impl Cluster {
 
     /// Divides a table on each shard.
     async fn divide(&self, table: TableId) -> Result<(), String> {
+        assert!(runtime::shard_id() == 0, "at-last: tables are divided from another shard");
         let Some(entry) = self.schema().table_by_id(table).cloned() else { return Ok(()) };
         let name = format!("{}.{}", entry.schema.keyspace, entry.schema.name);
         let (map, began) = ((*entry.tablets).clone(), Instant::now());
         assert!(map.sharder().is_none(), "tokens-stay: {name} has no tablets");
-        let parts = map.count();
+        let (parts, tablets) = (map.count(), entry.replicas.count());
+        assert!(tablets <= parts, "tokens-stay: {tablets} tablets of {name} in {parts} parts");
         let divide = move || {
             let map = map.clone();
             async move {
