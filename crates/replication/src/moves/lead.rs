@@ -156,7 +156,7 @@ fn look(coordinator: &Coordinator, seen: &mut Seen) -> Next {
 /// Those that move begin: first those that leave give their tablets away.
 async fn begin(coordinator: &Coordinator) -> Result<(), String> {
     let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
-    if let Some(host) = tablets::to_drain(coordinator, &topology).first().copied() {
+    if let Some(host) = tablets::to_drain(&schema, &topology).first().copied() {
         let began = begin_tablets(coordinator).await?;
         if began {
             return Ok(());
@@ -172,7 +172,15 @@ async fn begin(coordinator: &Coordinator) -> Result<(), String> {
     };
     let (join, leave) = (named(MemberState::Joining), named(MemberState::Leaving));
     tracing::info!(target: "moves", "nodes begin to move: joining: [{join}], leaving: [{leave}]");
-    change(coordinator, topology.session(), TopologyChange::Advance(Stage::Prepare)).await
+    let (session, begins) = (topology.session(), TopologyChange::Advance(Stage::Prepare));
+    let made = coordinator.cluster.change_topology(move |catalog| {
+        let topology = &catalog.topology;
+        let is_same = topology.session() == session && topology.check(&begins).is_ok();
+        // Somebody may have been told to leave meanwhile, and has tablets.
+        let begins_so = is_same && tablets::to_drain(&catalog.schema, topology).is_empty();
+        Ok(if begins_so { vec![begins.clone()] } else { Vec::new() })
+    });
+    made.await.map_err(|error| format!("nodes cannot begin to move: {error}"))
 }
 
 /// Has the next tablets begin their way, if there are any; while a node is down, none would arrive.

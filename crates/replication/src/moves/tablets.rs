@@ -182,10 +182,9 @@ pub(super) fn why_stuck(schema: &Schema, topology: &Topology, host: Uuid) -> Opt
 }
 
 /// Those that leave and live, and have tablets still.
-pub(super) fn to_drain(coordinator: &Coordinator, topology: &Topology) -> Vec<Uuid> {
-    let schema = coordinator.cluster.schema();
+pub(super) fn to_drain(schema: &Schema, topology: &Topology) -> Vec<Uuid> {
     let leave = topology
         .movers()
         .filter(|member| member.state == MemberState::Leaving && !topology.is_lost(member.host_id));
-    leave.map(|member| member.host_id).filter(|host| has_any(&schema, *host)).collect()
+    leave.map(|member| member.host_id).filter(|host| has_any(schema, *host)).collect()
 }
