@@ -126,7 +126,7 @@ fn foreign(topology: &Topology, table: &TableEntry, me: Uuid) -> Vec<(Token, Tok
     }
     let has = |of: &[(Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
     let all = table.replicas.iter().enumerate().filter(|(_, of)| !has(of));
-    all.map(|(tablet, _)| super::range_of(table, tablet)).collect()
+    all.map(|(tablet, _)| table.replicas.range(tablet)).collect()
 }
 
 /// Has this node remove all of some tables that it has no part of. Tables that are gone are passed

@@ -59,9 +59,9 @@ use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::loads::decode_still;
 use crate::wire::verb;
 use cluster::schema::Catalog;
-use cluster::{Cluster, Member, MemberState, Stage, TableEntry, TopologyChange};
+use cluster::{Cluster, Member, MemberState, Stage, TopologyChange};
 use cluster::{features, membership};
-use model::{Token, Uuid};
+use model::Uuid;
 use reader::LocalFuture;
 use runtime::Erased;
 use runtime::sync::Semaphore;
@@ -136,22 +136,11 @@ pub enum Planted {
     SkipsStages,
     /// A node serves clients before it has what it owns.
     ServesEarly,
-    /// A node takes tablets, and removes them, by how it is divided itself.
-    OwnDivision,
 }
 
 fn is_planted(planted: Planted) -> bool {
     let is_it = |it: Rc<Planted>| *it == planted;
     cfg!(debug_assertions) && runtime::local::try_get::<Planted>().is_some_and(is_it)
-}
-
-/// The range of a tablet: after the first token, up to and including the second.
-fn range_of(table: &TableEntry, tablet: usize) -> (Token, Token) {
-    assert!(tablet < table.replicas.count(), "covering: there is no tablet {tablet}");
-    match is_planted(Planted::OwnDivision) {
-        true => table.tablets.range(tablet.min(table.tablets.count() - 1)),
-        false => table.replicas.range(tablet),
-    }
 }
 
 fn note(change: impl FnOnce(&mut Totals)) {

@@ -144,7 +144,7 @@ fn gets(coordinator: &Coordinator, session: u64) -> Vec<Range> {
             let hosts = |of: &[(Uuid, u16)]| of.iter().map(|it| it.0).collect::<Vec<_>>();
             let (old, new) = (hosts(table.replicas.of(*tablet)), hosts(&moving.to));
             if !old.contains(&me) && new.contains(&me) {
-                let (after, last) = super::range_of(table, *tablet);
+                let (after, last) = table.replicas.range(*tablet);
                 let from = cluster::sources(&topology, &old, &new);
                 out.push(range(Some(*tablet), Take { after, last, from }));
             }

@@ -73,17 +73,6 @@ fn a_leader_that_skips_stages_is_found() {
 }
 
 #[test]
-fn tablets_that_are_taken_by_another_division_are_found() {
-    let run = |seed| Schedule::of_resizes(seed, Some(Planted::OwnDivision)).run();
-    is_found_by(
-        run,
-        Planted::OwnDivision,
-        0..60,
-        &[&LOST[..], &["covering", "acknowledged-at-level"]].concat(),
-    );
-}
-
-#[test]
 fn a_node_that_serves_early_is_found() {
     is_found(Planted::ServesEarly, 0..20, &["arrived-first"]);
 }
