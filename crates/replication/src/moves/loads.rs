@@ -18,7 +18,7 @@ use super::{LOOK, Moves};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::loads::{TableLoad, decode_loads, encode_after, encode_loads};
 use crate::wire::verb;
-use cluster::{Live, Member, Schema, Settings, TableEntry, TableKind, TabletReplicas};
+use cluster::{Live, Member, Schema, Settings, TABLETS_MAX, TableEntry, TableKind, TabletReplicas};
 use cluster::{features, membership};
 use messaging::{HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TabletMap, Token};
@@ -101,6 +101,7 @@ impl Loads {
     /// Bytes of each tablet of a table; `None`: nobody told of it.
     pub(super) fn of(&self, table: &TableEntry) -> Option<&[u64]> {
         let sizes = self.sizes.get(&table.schema.id)?;
+        debug_assert!(!sizes.is_empty(), "of-the-living: a table of no tablets");
         (sizes.len() == table.replicas.count()).then_some(&sizes[..])
     }
 }
@@ -200,6 +201,7 @@ async fn ask(member: &Arc<Member>) -> Result<Vec<TableLoad>, String> {
         if page.first().is_some_and(|load| Some(load.table) <= after) {
             return Err("it tells of the same table twice".to_owned());
         }
+        debug_assert!(after < Some(last), "bounded: a page that leads nowhere");
         after = Some(last);
         all.extend(page);
     }
@@ -232,7 +234,7 @@ fn gathered(schema: &Schema, all: impl Iterator<Item = TableLoad>) -> Loads {
         }
     }
     let mean = |(sum, copies): (u128, u64)| (sum / u128::from(copies.max(1))) as u64;
-    let mut sizes = BTreeMap::new();
+    let mut sizes = BTreeMap::<TableId, Vec<u64>>::new();
     for (table, sums) in sums {
         let known: Vec<u64> = sums.iter().filter(|it| 0 < it.1).map(|it| mean(*it)).collect();
         if known.is_empty() {
@@ -244,6 +246,8 @@ fn gathered(schema: &Schema, all: impl Iterator<Item = TableLoad>) -> Loads {
         let of_tablet = |it: (u128, u64)| if it.1 == 0 { other } else { mean(it) };
         sizes.insert(table, sums.into_iter().map(of_tablet).collect());
     }
+    let are_few = sizes.values().all(|of| of.len() <= TABLETS_MAX as usize);
+    debug_assert!(are_few, "by-range: more tablets than a table has");
     let count = |table: Rc<TableEntry>| (table.schema.id, table.replicas.count());
     Loads { is_whole: true, asked: tables(schema).into_iter().map(count).collect(), sizes }
 }

@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn there_are_no_more_turns_than_memory() {
-        check_of((9, 10), "+1*4 +2*4 +3*4 -1 +3*4", "yynny");
+        check_of((9, 10), "+1*4 +2*4 +3*4 -1 +3*4", "yyny");
         // One that is too large for what is left is not overtaken by a smaller one,
         check_of((9, 10), "+1*4 +2*8 +3*1 -1 +3*1 +2*8", "ynnyy");
         // and one that is too large for all of it has it alone.
