@@ -49,6 +49,12 @@ impl Session {
         Session { given, peers, client: None, server: None, notice: None }
     }
 
+    /// Whether the node that answered last is one of ours: those of others do not know all that is
+    /// asked of it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.server.as_deref().is_some_and(|name| name.starts_with("Nereid/"))
+    }
+
     /// The address that the operator named.
     pub(crate) fn host(&self) -> &str {
         self.given.text("host").unwrap_or("localhost")

@@ -72,8 +72,7 @@ async fn netstats(session: &mut Session) -> Done {
 
 /// What the node takes from others, if it says so.
 async fn moves(session: &mut Session, is_human: bool) -> Result<String, Failure> {
-    // Nodes of others do not know what is asked.
-    if !session.server.as_deref().is_some_and(|name| name.starts_with("Nereid/")) {
+    if !session.is_own() {
         return Ok(String::new());
     }
     let taken = session.get("/storage_service/moves").await?;

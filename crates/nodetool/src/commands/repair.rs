@@ -121,7 +121,8 @@ async fn chosen(session: &mut Session) -> Result<Parameters<'static>, Failure> {
     if given.flag("partitioner-range") && is_part {
         return wrong("primary range repair should be performed on all nodes in the cluster");
     }
-    if given.flag("full") {
+    // Elsewhere every repair is one.
+    if given.flag("full") && session.is_own() {
         parameters.push(("full", truth("full")));
     }
     if !hosts.is_empty() {

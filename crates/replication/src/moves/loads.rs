@@ -164,7 +164,7 @@ async fn ask_all(coordinator: &Coordinator) -> Loads {
         !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
     };
     let members: Vec<Arc<Member>> = topology.present().filter(lives).cloned().collect();
-    let told = join_all(members.iter().map(|member| ask(member))).await;
+    let told = join_all(members.iter().map(ask)).await;
     let (mut all, mut is_whole) = (Vec::new(), true);
     for (member, told) in members.iter().zip(told) {
         is_whole &= told.is_ok();
@@ -326,9 +326,9 @@ fn by_tablet(replicas: &TabletReplicas, parts: &[Part]) -> Vec<u64> {
     let mut out = vec![0u64; replicas.count()];
     for (after, last, bytes) in parts.iter().filter(|(after, last, _)| after < last) {
         let whole = u128::from(last.biased() - after.biased());
-        let first = replicas.tablet_of(Token(after.0 + 1));
+        let (first, end) = (replicas.tablet_of(Token(after.0 + 1)), replicas.tablet_of(*last));
         let mut left = *bytes;
-        for tablet in first..=replicas.tablet_of(*last) {
+        for (tablet, held) in out.iter_mut().enumerate().take(end + 1).skip(first) {
             let (begin, end) = replicas.range(tablet);
             let (begin, end) = (begin.max(*after), end.min(*last));
             let width = u128::from(end.biased() - begin.biased());
@@ -337,7 +337,7 @@ fn by_tablet(replicas: &TabletReplicas, parts: &[Part]) -> Vec<u64> {
                 false => (u128::from(*bytes) * width / whole) as u64,
             };
             debug_assert!(share <= left, "by-range: {share} of {left} bytes");
-            out[tablet] = out[tablet].saturating_add(share);
+            *held = held.saturating_add(share);
             left -= share;
         }
         assert!(left == 0, "by-range: {left} bytes of no tablet");

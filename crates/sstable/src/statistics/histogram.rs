@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(histogram.largest(), 0);
         let largest = |value| {
             let mut histogram = histogram.clone();
-            [value, 3].map(|value| histogram.add(value));
+            [value, 3].into_iter().for_each(|value| histogram.add(value));
             histogram.largest()
         };
         assert_eq!([0, 9, 18, 24].map(largest), [3, 10, 20, 24]);

