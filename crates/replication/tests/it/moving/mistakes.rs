@@ -52,7 +52,7 @@ fn a_node_that_takes_nothing_is_found() {
 #[test]
 fn stages_that_wait_for_nobody_are_found() {
     let words = [&LOST[..], &["acknowledged-at-level"]].concat();
-    is_found(Planted::WaitsForNobody, 180..580, &words);
+    is_found(Planted::WaitsForNobody, 185..585, &words);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_is_removed_early_is_found() {
 #[test]
 fn a_leader_that_skips_stages_is_found() {
     let words = [&LOST[..], &["acknowledged-at-level"]].concat();
-    is_found(Planted::SkipsStages, 60..460, &words);
+    is_found(Planted::SkipsStages, 130..530, &words);
 }
 
 #[test]

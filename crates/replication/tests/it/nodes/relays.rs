@@ -174,22 +174,26 @@ fn when_a_relay_has_died_the_others_are_told_at_once() {
 
 #[test]
 fn a_relay_that_is_cut_off_is_a_timeout_of_all_that_it_was_to_tell() {
-    let mut nodes = six(5);
-    nodes.run(0, async { assert_eq!(writes(0..10, ALL).await.0, 10) });
-    nodes.set_cut(3, true);
-    nodes.run(0, async {
-        // Until the connection ends for its silence.
-        let (acknowledged, received) = writes(10..20, ALL).await;
-        assert_eq!(acknowledged, 0);
-        // Three of this data centre, and two of the other one if the relay was one of them.
-        assert!(received.iter().all(|count| [3, 5].contains(count)), "{received:?}");
-        let without = received.iter().filter(|count| **count == 3).count();
-        assert!((1..=9).contains(&without), "{received:?}");
-        assert_eq!(writes(20..40, LOCAL_QUORUM).await.0, 20);
-    });
-    nodes.set_cut(3, false);
-    nodes.world.run_for(40 * SECOND);
-    check_all(&mut nodes, 0..40);
+    let mut without = 0;
+    // Who of three relays is chance.
+    for seed in 5..8 {
+        let mut nodes = six(seed);
+        nodes.run(0, async { assert_eq!(writes(0..10, ALL).await.0, 10) });
+        nodes.set_cut(3, true);
+        without += nodes.run(0, async {
+            // Until the connection ends for its silence.
+            let (acknowledged, received) = writes(10..14, ALL).await;
+            assert_eq!(acknowledged, 0);
+            // Three of this data centre, and two of the other one if the relay was one of them.
+            assert!(received.iter().all(|count| [3, 5].contains(count)), "{received:?}");
+            assert_eq!(writes(14..40, LOCAL_QUORUM).await.0, 26);
+            received.iter().filter(|count| **count == 3).count()
+        });
+        nodes.set_cut(3, false);
+        nodes.world.run_for(40 * SECOND);
+        check_all(&mut nodes, 0..40);
+    }
+    assert!((1..12).contains(&without), "{without} of 12");
 }
 
 #[test]
@@ -200,7 +204,7 @@ fn who_is_cut_off_from_the_relay_gets_a_hint() {
         nodes.set_cut_from(other, 3, true);
     }
     nodes.run(0, async {
-        let (acknowledged, received) = writes(10..20, ALL).await;
+        let (acknowledged, received) = writes(10..14, ALL).await;
         // It is the relay itself now and then.
         assert!(acknowledged < 4 && received.iter().all(|count| *count == 5), "{received:?}");
         assert_eq!(writes(14..40, QUORUM).await.0, 26);
@@ -250,7 +254,7 @@ fn a_word_that_is_lost_is_a_timeout_and_one_that_comes_late_is_nothing() {
     nodes.run(0, async { assert_eq!(writes(0..10, ALL).await.0, 10) });
     nodes.set_cut_from(3, 0, true);
     nodes.run(0, async {
-        let (acknowledged, received) = writes(10..20, ALL).await;
+        let (acknowledged, received) = writes(10..14, ALL).await;
         assert_eq!(acknowledged, 0);
         assert!(received.iter().all(|count| *count == 5), "{received:?}");
     });
