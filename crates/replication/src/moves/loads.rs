@@ -138,6 +138,7 @@ impl Kept {
 /// Asks all nodes again and again, as long as this one leads. Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
     loop {
+        // Nobody tells who leads, nor that it is time; to look costs nothing.
         sleep(LOOK).await;
         let Some(moves) = runtime::local::try_get::<Moves>() else { return };
         if !membership::leads() || !is_enabled(&coordinator) {

@@ -2,11 +2,14 @@
 
 use super::joined::{Joined, make_tables, read, write};
 use super::world::SECOND;
+use cluster::Cluster;
+use cluster::placement::Replicas;
 use replication::Consistency;
 use replication::moves::{self, Totals};
 use runtime::local;
 use storage::Storage;
 use testkit::config::entry;
+use testkit::rows;
 
 const PARTITIONS: i32 = 60;
 
@@ -93,9 +96,20 @@ fn what_has_tokens_of_others_is_copied_as_rows() {
     add(&mut nodes, 2);
     let Totals { sstables_taken, mutations_taken, .. } = totals(&mut nodes);
     assert_eq!(sstables_taken, 0);
-    // How much of the ring is the new node's depends on its tokens.
-    assert!(PARTITIONS as u64 / 10 < mutations_taken, "{mutations_taken} mutations");
+    // All that is the new node's now, of both tables.
+    let owned = nodes.run(0, async { 2 * (0..PARTITIONS).filter(|pk| is_elsewhere(*pk)).count() });
+    assert!(0 < owned && owned < 2 * PARTITIONS as usize, "{owned} rows");
+    assert_eq!(mutations_taken, owned as u64);
     check(&mut nodes);
+}
+
+/// Whether a partition belongs to another node than this one.
+fn is_elsewhere(pk: i32) -> bool {
+    let cluster = local::get::<Cluster>();
+    match cluster.replicas(&entry("ks", "t"), rows::token(pk)) {
+        Replicas::Here => false,
+        Replicas::Nodes(all) => all.iter().all(|it| it.host_id != cluster.node().host_id),
+    }
 }
 
 /// A component that reads do without is damaged on the disk of the giver.
