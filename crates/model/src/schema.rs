@@ -11,14 +11,19 @@
 //!  - *version-is-content*: equal tables have equal versions, on every node; see
 //!    [`TableSchema::content_version`].
 //!
-//! In reading order: [`TableBuilder`] (making and altering), `describe` (CQL text).
+//! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`] (making
+//! and altering), `describe` (CQL text).
 
 mod builder;
+mod derived;
 mod describe;
 pub mod fragments;
 mod function;
 
 pub use builder::TableBuilder;
+pub use derived::{
+    Computed, ComputedColumn, Index, IndexTarget, View, ViewCondition, ViewOperator,
+};
 pub use describe::{Internals, cql_map};
 pub use function::{NullInput, UserAggregate, UserFunction};
 
@@ -83,6 +88,10 @@ pub struct TableSchema {
     pub dropped: Vec<DroppedColumn>,
     pub options: TableOptions,
     pub compact_storage: bool,
+    /// What makes it a view of another table.
+    pub view: Option<Box<View>>,
+    /// In order of names.
+    pub indexes: Vec<Index>,
     pub order: ClusteringOrder,
     /// Derived from `columns`; only makes `column_by_id` fast.
     pub index: ColumnIndex,

@@ -72,6 +72,8 @@ pub fn schema() -> TableSchema {
         dropped: Vec::new(),
         options: options(),
         compact_storage: false,
+        view: None,
+        indexes: Vec::new(),
         order: ClusteringOrder { columns: vec![(Type::Int, false), (Type::Text, true)] },
         index: Default::default(),
     }

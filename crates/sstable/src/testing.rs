@@ -48,6 +48,8 @@ pub fn schema_of_header(header: &SerializationHeader) -> Option<TableSchema> {
         dropped: Vec::new(),
         options: model::schema::TableOptions::new(),
         compact_storage: false,
+        view: None,
+        indexes: Vec::new(),
         order: ClusteringOrder { columns: order },
     })
 }

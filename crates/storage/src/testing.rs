@@ -70,6 +70,8 @@ pub(crate) fn schema(id: u128, name: &str) -> TableSchema {
         dropped: Vec::new(),
         options: options(),
         compact_storage: false,
+        view: None,
+        indexes: Vec::new(),
         order: ClusteringOrder { columns: vec![(Type::Int, false), (Type::Int, true)] },
         index: Default::default(),
     }

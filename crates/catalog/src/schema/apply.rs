@@ -11,7 +11,7 @@ use crate::system_tables::{self, Home, arrange};
 use crate::topology::Topology;
 use crate::uuids::time_uuid;
 use model::schema::{UserAggregate, UserFunction};
-use model::{Keyspace, TableSchema, TabletMap, UserType, Uuid};
+use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -251,8 +251,10 @@ impl<L: Local> Schema<L> {
             SchemaChange::DropTable { keyspace, name } => {
                 let removed = self.with_keyspace(keyspace, |entry| entry.tables.remove(name));
                 if let Some(table) = removed.flatten() {
-                    let gone = self.by_id.remove(&table.schema.id);
-                    assert!(gone.is_some(), "indexed: {} is not there by id", table.schema.id);
+                    let id = table.schema.id;
+                    let gone = self.by_id.remove(&id);
+                    assert!(gone.is_some(), "indexed: {id} is not there by id");
+                    self.with_views(base_of(&table.schema), |views| views.retain(|it| *it != id));
                 }
             }
             SchemaChange::CreateType(user) => self.insert_type(user.clone()),
@@ -346,7 +348,7 @@ impl<L: Local> Schema<L> {
         self.keyspaces.insert(name, Rc::new(entry));
     }
 
-    /// Adds a table to a keyspace that is there.
+    /// Adds a table to a keyspace that is there; a view after its base.
     pub(crate) fn insert_table(&mut self, table: TableSchema, division: Division, kind: TableKind) {
         let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
         let replication = keyspace.replication.clone();
@@ -355,7 +357,27 @@ impl<L: Local> Schema<L> {
         let local = L::default();
         let id = schema.id;
         assert!(!self.by_id.contains_key(&id), "ids-for-life: two tables of the id {id}");
-        self.put_entry(Rc::new(TableEntry { schema, tablets, replicas, replication, kind, local }));
+        let base = base_of(&schema);
+        self.put_entry(Rc::new(TableEntry {
+            schema,
+            tablets,
+            replicas,
+            replication,
+            kind,
+            views: Rc::default(),
+            local,
+        }));
+        self.with_views(base, |views| views.push(id));
+    }
+
+    /// Changes the views of a table, if it is there.
+    fn with_views(&mut self, base: Option<TableId>, change: impl FnOnce(&mut Vec<TableId>)) {
+        let Some(base) = base.and_then(|base| self.by_id.get(&base)).cloned() else { return };
+        let mut views = base.views.to_vec();
+        change(&mut views);
+        views.sort();
+        debug_assert!(views.is_sorted_by(|a, b| a < b), "viewed: a view twice");
+        self.put_entry(Rc::new(TableEntry { views: views.into(), ..(*base).clone() }));
     }
 
     pub(crate) fn insert_type(&mut self, user: UserType) {
@@ -415,6 +437,11 @@ impl<L: Local> Schema<L> {
     ) -> Option<R> {
         self.keyspaces.get_mut(name).map(|entry| change(Rc::make_mut(entry)))
     }
+}
+
+/// The table of which it is a view.
+fn base_of(table: &TableSchema) -> Option<TableId> {
+    table.view.as_ref().map(|view| view.base)
 }
 
 /// Keeps of a name's overloads those that `other` is true of.

@@ -55,9 +55,28 @@ impl<L> Schema<L> {
             check_ids(schema);
             check_tablets(&table.tablets);
             check_replicas(table);
+            self.check_views(table);
         }
         check_types(entry);
         check_functions(entry);
+    }
+}
+
+impl<L> Schema<L> {
+    /// *viewed*.
+    fn check_views(&self, table: &TableEntry<L>) {
+        let (name, id) = (&table.schema.name, table.schema.id);
+        let is_view_of =
+            |view: &TableSchema, base| view.view.as_ref().is_some_and(|it| it.base == base);
+        for view in &*table.views {
+            let view = self.by_id.get(view);
+            let is_view = view.is_some_and(|view| is_view_of(&view.schema, id));
+            debug_assert!(is_view, "viewed: {name} has a view that is none");
+        }
+        let Some(view) = &table.schema.view else { return };
+        let base = self.by_id.get(&view.base);
+        let is_known = base.is_some_and(|base| base.views.contains(&id));
+        debug_assert!(is_known, "viewed: {name} is a view that its base does not know");
     }
 }
 

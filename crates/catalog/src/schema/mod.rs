@@ -9,6 +9,7 @@
 //!  - *ids-for-life*: the id of a table is that of no other one, before or after; the id of a
 //!    column that of no other column of its table, dropped ones among them.
 //!  - *versions-differ*: a changed table and a changed schema have another version than before.
+//!  - *viewed*: `views` of a table are just the tables that name it as their base.
 //!  - *covering*: every token of a table is in one tablet and no other.
 //!  - *arranged*: columns are in order: partition key, clustering columns, static ones, others;
 //!    each with its position among its kind.
@@ -63,6 +64,8 @@ pub struct TableEntry<L = ()> {
     pub replicas: Rc<TabletReplicas>,
     pub replication: Rc<Replication>,
     pub kind: TableKind,
+    /// Its views, those of its indexes among them, in order of ids.
+    pub views: Rc<[TableId]>,
     /// What this shard hangs on it.
     pub local: L,
 }

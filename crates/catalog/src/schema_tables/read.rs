@@ -141,6 +141,8 @@ fn read_table<L: Local>(
         dropped: Vec::new(),
         options,
         compact_storage: is("dense") || !is("compound"),
+        view: None,
+        indexes: Vec::new(),
         order: ClusteringOrder { columns: Vec::new() },
         index: Default::default(),
     };

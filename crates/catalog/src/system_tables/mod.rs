@@ -196,6 +196,8 @@ fn build(definition: &Definition) -> TableSchema {
         dropped: Vec::new(),
         options: options(definition.gc_grace_secs),
         compact_storage: false,
+        view: None,
+        indexes: Vec::new(),
         order: ClusteringOrder { columns: Vec::new() },
         index: Default::default(),
     })

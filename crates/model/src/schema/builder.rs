@@ -1,6 +1,7 @@
 //! How tables come about: from CREATE TABLE, from ALTER TABLE, from what was stored.
 
 use super::{Column, ColumnId, ColumnIndex, ColumnKind, DroppedColumn, TableOptions, TableSchema};
+use super::{Index, View};
 use crate::key::ClusteringOrder;
 use crate::token::murmur3;
 use crate::types::{Type, UserType};
@@ -33,6 +34,8 @@ impl TableSchema {
             dropped: Vec::new(),
             options: TableOptions::new(),
             compact_storage: false,
+            view: None,
+            indexes: Vec::new(),
             order: ClusteringOrder { columns: Vec::new() },
             index: ColumnIndex::default(),
         };
@@ -69,6 +72,12 @@ impl TableSchema {
             content.put_u32_bytes(name.as_bytes());
             content.put_u32_bytes(value);
         }
+        if let Some(view) = &self.view {
+            content.put_u32_bytes(format!("{view:?}").as_bytes());
+        }
+        for index in &self.indexes {
+            content.put_u32_bytes(format!("{index:?}").as_bytes());
+        }
         content.put_u32(self.next_column_id);
         let (high, low) = murmur3(&content);
         let mut bytes = [0; 16];
@@ -84,6 +93,19 @@ impl TableBuilder {
     /// Whether rows are laid out as before CQL had rows.
     pub fn compact_storage(mut self, compact: bool) -> TableBuilder {
         self.table.compact_storage = compact;
+        self
+    }
+
+    /// Makes it a view.
+    pub fn view(mut self, view: View) -> TableBuilder {
+        self.table.view = Some(Box::new(view));
+        self
+    }
+
+    /// Sets its indexes.
+    pub fn indexes(mut self, mut indexes: Vec<Index>) -> TableBuilder {
+        indexes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.table.indexes = indexes;
         self
     }
 

@@ -1,0 +1,129 @@
+//! What makes a table a view of another one, and what indexes a table has. Plain data: what is
+//! written to a view is `derived`'s to say, and how an index is asked `plan`'s.
+//!
+//! A view is a table like others: it has an id, options, tablets and SSTables. Its columns are those
+//! of the base table of the same names, but for computed ones. An index of a base table is answered
+//! from such a view, whose name is [`Index::view_name`].
+
+use super::{ColumnId, TableId, TableSchema};
+
+/// What makes a table a view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub base: TableId,
+    pub base_name: String,
+    /// The conditions of its rows as CQL, as they are shown.
+    pub where_clause: String,
+    /// Whether it was made with `SELECT *`: it gets the columns that the base table gets.
+    pub includes_all: bool,
+    /// Which rows of the base table it has, besides those where a column of its key is null: those
+    /// of which all conditions are true.
+    pub filter: Vec<ViewCondition>,
+    /// Regular columns, in order of ids, whose values it does not have: only whether they live, for
+    /// a row lives as long as one of them. Nobody sees them.
+    pub hidden: Vec<ColumnId>,
+    /// Columns that the base table does not have, in order of ids.
+    pub computed: Vec<ComputedColumn>,
+    /// Whether a write of the base table is acknowledged only when this view has its part.
+    pub is_synchronous: bool,
+}
+
+/// A condition on columns of the base table: of its key, or the one regular column in the view's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewCondition {
+    /// One, or the columns of a tuple, by their names.
+    pub columns: Vec<String>,
+    pub operator: ViewOperator,
+    /// For [`ViewOperator::In`] any number of them, else one; each with a value for each column.
+    pub values: Vec<Vec<Vec<u8>>>,
+}
+
+/// How a condition compares. Tuples compare by their parts, in order, whatever the order of the
+/// table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewOperator {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+}
+
+/// A column of a view that is computed from the base table's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputedColumn {
+    pub id: ColumnId,
+    pub computed: Computed,
+}
+
+/// What a computed column has, as far as the base table's row is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Computed {
+    /// The token of the partition key: what keeps the rows of one value in the base table's order.
+    Token,
+    /// Of each element of a collection, by the column's name: its key (of a set the element).
+    ElementKey(String),
+    /// Its value.
+    ElementValue(String),
+    /// Both, as a tuple.
+    ElementEntry(String),
+    /// Beside [`Computed::ElementValue`]: the key of the element (of a list its time UUID), so that
+    /// equal values are rows of their own.
+    KeyOfValue(String),
+}
+
+/// What an index looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexTarget {
+    /// The value of a column, of a frozen collection as a whole.
+    Values,
+    Keys,
+    Entries,
+    /// The elements of a list, or the values of a map.
+    ElementValues,
+    /// As [`IndexTarget::Values`], of a frozen collection.
+    Full,
+}
+
+/// An index of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    pub name: String,
+    /// The column that is indexed.
+    pub column: String,
+    pub target: IndexTarget,
+    /// Whether its view has the partition key of the base table, so that it is asked within one
+    /// partition.
+    pub is_local: bool,
+    /// The class that a CUSTOM index was made with, as it was given.
+    pub class: Option<String>,
+    /// The options that a CUSTOM index was made with.
+    pub options: Vec<(String, String)>,
+}
+
+impl Index {
+    /// The name of the view that answers it.
+    pub fn view_name(&self) -> String {
+        format!("{}_index", self.name)
+    }
+}
+
+impl View {
+    /// What is computed for that column, if it is a computed one.
+    pub fn computed(&self, id: ColumnId) -> Option<&Computed> {
+        self.computed.iter().find(|column| column.id == id).map(|column| &column.computed)
+    }
+}
+
+impl TableSchema {
+    /// Whether nobody sees that column.
+    pub fn is_hidden(&self, id: ColumnId) -> bool {
+        self.view.as_ref().is_some_and(|view| view.hidden.binary_search(&id).is_ok())
+    }
+
+    /// The index of that name.
+    pub fn index_named(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+}
