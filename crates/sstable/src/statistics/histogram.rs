@@ -72,6 +72,14 @@ impl EstimatedHistogram {
             .map(move |(index, count)| (bound(index).unwrap_or(0), *count))
     }
 
+    /// The buckets that have a value, each with its largest possible value: these ascend, where the
+    /// offsets of [`EstimatedHistogram::buckets`] begin with the same one twice.
+    pub fn bounded(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let bound = |index: usize| self.bounds.get(index).copied().unwrap_or(i64::MAX);
+        let counted = self.counts.iter().enumerate().filter(|(_, count)| 0 < **count);
+        counted.map(move |(index, count)| (bound(index), *count))
+    }
+
     /// The mean of the values, each taken for the bound of its bucket.
     pub fn mean(&self) -> f64 {
         let bounds = self.bounds.iter().chain(self.bounds.last());
@@ -104,6 +112,9 @@ impl EstimatedHistogram {
                 bounds.push(bound);
             }
             counts.push(cursor.u64("histogram cut short")?);
+        }
+        if !bounds.is_sorted_by(|a, b| a < b) {
+            return Err(cursor.damaged("histogram whose bounds do not ascend"));
         }
         Ok(EstimatedHistogram { bounds, counts, latest: 0 })
     }
@@ -229,6 +240,32 @@ mod tests {
         }
         assert_eq!(histogram.counts, counts);
         assert!(counts.iter().all(|count| 0 < *count));
+    }
+
+    #[test]
+    fn bounds_of_what_is_counted_ascend() {
+        let mut prng = stdx::Prng::from_seed(8);
+        for _ in 0..200 {
+            let mut histogram = EstimatedHistogram::new(20);
+            let values: Vec<u64> = (0..prng.below(30)).map(|_| prng.below(90)).collect();
+            values.iter().for_each(|value| histogram.add(*value));
+            let mut expected = std::collections::BTreeMap::new();
+            for value in values {
+                let bound = histogram.bounds.iter().find(|bound| value as i64 <= **bound);
+                *expected.entry(bound.copied().unwrap_or(i64::MAX)).or_insert(0) += 1;
+            }
+            assert!(histogram.bounded().eq(expected));
+        }
+    }
+
+    #[test]
+    fn bounds_that_do_not_ascend_are_refused() {
+        let mut out = Vec::new();
+        EstimatedHistogram::new(5).put(&mut out);
+        // The bound of the last bucket, after the count and four buckets of 16 bytes each.
+        out[4 + 5 * 16..][..8].copy_from_slice(&1i64.to_be_bytes());
+        let refused = EstimatedHistogram::parse(&mut Cursor::new(&out)).unwrap_err();
+        assert!(refused.to_string().contains("do not ascend"), "{refused}");
     }
 
     #[test]

@@ -120,9 +120,8 @@ impl TableFacts {
         if let Some(count) = self.levels.get_mut(level) {
             *count += 1;
         }
-        let counted = |(_, count): &(i64, u64)| 0 < *count;
-        let bytes: Vec<(i64, u64)> = stats.partition_sizes.buckets().filter(counted).collect();
-        let cells: Vec<(i64, u64)> = stats.cell_counts.buckets().filter(counted).collect();
+        let bytes: Vec<(i64, u64)> = stats.partition_sizes.bounded().collect();
+        let cells: Vec<(i64, u64)> = stats.cell_counts.bounded().collect();
         let partitions = stats.partition_sizes.count();
         self.merge(&TableFacts {
             levels: Vec::new(),

@@ -16,6 +16,7 @@ mod damage;
 mod dirty;
 mod divide;
 mod expiry;
+mod facts;
 mod faults;
 mod formats;
 mod full_disk;
