@@ -10,11 +10,14 @@
                                from where the branch left the main one (tests/reach.py decides)
   ./test.py --list             the suites, with what they prove
   ./test.py --fuzz [SECONDS]   each fuzz target for SECONDS (60), as many at a time as --jobs says
-  ./test.py --jobs 1           one suite after the other, not two at a time
+  ./test.py --jobs 1           one suite after the other, not three at a time
+  ./test.py --release          suites over the wire run the release binary, as those of --lane nightly
   ./test.py --sanitize         the arena's tests under the address sanitizer (nightly Rust)
   ./test.py --lane nightly     the default lane and the slow suites
 
-NEREID=PATH tests that binary instead of one that is built now.
+NEREID=PATH tests that binary instead of one that is built now. That is the development build which the
+unit tests are of, too: one build for both, and every assertion of the server looks while drivers and
+tools use it.
 
 A suite is a folder with a suite.toml; nothing else registers it:
 
@@ -27,9 +30,9 @@ A suite is a folder with a suite.toml; nothing else registers it:
                                 # kind lints: of "cargo test --no-run", which may print no warning
   cases   = "tests/cql"         # kind pytest: the folder of its tests, when it is another's
   tools   = ["go"]              # programs it needs; the suite is skipped by name without them
-  server  = true                # it needs the release binary
-  alone   = true                # nothing runs beside it: it measures, or it fills the machine. Those
-                                # of cargo do
+  server  = true                # it needs the server
+  alone   = true                # nothing runs beside it: what it builds is what the others run, say.
+                                # Those of cargo do
   at_once = 3                   # kind pytest: so many of its files run at a time, each in a process of
                                 # its own with fixtures of its own; for tests that mostly wait
   files   = ["docs/*"]          # what it reads besides its folder and crates; for --changed
@@ -215,12 +218,18 @@ def install_alone(requirements, folder):
     return python
 
 
-def build_server():
+def build_server(is_release):
     if "NEREID" in os.environ:
         say(f"   the server: {os.environ['NEREID']}")
         return True
-    say("   building the server: cargo build --release")
-    code, output = run(["cargo", "build", "--release", "-p", "nereid"], 1800)
+    # The program comes with a test of it, built with the features that the tests of all crates have.
+    command, env = ["cargo", "test", "--no-run", "--workspace", "--test", "program"], None
+    if is_release:
+        command = ["cargo", "build", "--release", "-p", "nereid"]
+    else:
+        env = with_lints(os.environ)
+    say(f"   building the server: {' '.join(command)}")
+    code, output = run(command, 1800, env=env)
     if code:
         say(output)
     return code == 0
@@ -406,9 +415,12 @@ class Lane:
     def __init__(self, chosen, arguments):
         self.chosen = chosen
         self.word, self.is_verbose = arguments.word, arguments.verbose
-        self.jobs = arguments.jobs or min(2, os.cpu_count() or 1)
+        # Many suites mostly wait.
+        self.jobs = arguments.jobs or 3
+        self.is_release = arguments.release or arguments.lane == "nightly"
+        program = ROOT / "target" / ("release" if self.is_release else "debug") / "nereid"
         self.env = dict(os.environ, PYTHONPATH=str(ROOT / "tests"), PYTHONDONTWRITEBYTECODE="1",
-                        NEREID=os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid")))
+                        NEREID=os.environ.get("NEREID", str(program)))
         self.total, self.server_built, self.printing = Counts(), None, threading.Lock()
 
     def run(self):
@@ -426,7 +438,7 @@ class Lane:
 
     def run_together(self, numbered):
         if self.server_built is None and any(it.suite.server for _, it in numbered):
-            self.server_built = build_server()
+            self.server_built = build_server(self.is_release)
         if len(numbered) == 1 or self.jobs == 1:
             for number, it in numbered:
                 say(self.heading(number, it))
@@ -439,6 +451,7 @@ class Lane:
 
     def run_beside(self, number, chosen):
         """Says all of a suite at once, for another one runs beside it."""
+        say(f"   {chosen.suite.name} begins")
         outcome = self.outcome(chosen)
         say(f"{self.heading(number, chosen)}\n{outcome}")
 
@@ -556,7 +569,9 @@ def main():
     parser.add_argument("--changed", nargs="?", const="", metavar="BASE",
                         help="only what a change can reach")
     parser.add_argument("--jobs", type=int, metavar="N",
-                        help="suites (2), or fuzz targets (1), that run at a time")
+                        help="suites (3), or fuzz targets (1), that run at a time")
+    parser.add_argument("--release", action="store_true",
+                        help="suites over the wire run the release binary")
     parser.add_argument("--sanitize", action="store_true",
                         help="the arena's tests under the address sanitizer, and nothing else")
     parser.add_argument("--lane", choices=["default", "nightly"], default="default")

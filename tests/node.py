@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NEREID = os.environ.get("NEREID", str(ROOT / "target" / "release" / "nereid"))
+NEREID = os.environ.get("NEREID", str(ROOT / "target" / "debug" / "nereid"))
 _numbers = itertools.count(1)
 
 

@@ -241,7 +241,8 @@ def raw(node, request):
     (b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 1000000 + b"\r\n\r\n", b"431"),
     (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + b"\r\n", b"431"),
     (b"\x16\x03\x01\x02\x00", b""),
-])
+], ids=["no request", "no value", "no text", "deep path", "many parameters", "zero byte", "large body",
+        "long header", "many headers", "handshake"])
 def test_hostile_requests_are_refused(node, request_bytes, expected):
     answer = raw(node, request_bytes)
     assert expected in answer or (expected == b"431" and answer == b"reset")
