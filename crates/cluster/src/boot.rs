@@ -296,6 +296,7 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
             let ids = keyspace.tables.values().map(|table| table.schema.id);
             ids.for_each(|id| storage.set_durable_writes(id, false));
         }
+        crate::registry::tell_deriving(&storage, &schema);
         let before = runtime::local::try_get::<Cluster>();
         assert!(before.is_none(), "a shard has one cluster");
         let cluster = Rc::new(Cluster::new(node, catalog, last_timestamp));

@@ -57,6 +57,7 @@ pub use memtable::dirty::DirtyStats;
 pub use reader::STOPPED;
 pub use shard::carry::{Arrived, ArrivingFile, ArrivingSstable, Given, GivenFile, GivenSstable};
 pub use shard::compact::{Cleared, Invalid, Outdated, Upkeep, UpkeepDone};
+pub use shard::deriving::{Deriving, Promise};
 pub use shard::disk_space::{CRITICAL_LEVEL, DiskState};
 pub use shard::holders::Holder;
 pub use shard::hot_partitions::{
@@ -72,6 +73,7 @@ pub use shard::snapshot::{
     Keyspaces, Memtables, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag,
 };
 pub use shard::upload::{Checks, Loaded, LoadedSsTable};
+pub use shard::write::Entered;
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};

@@ -71,6 +71,7 @@ impl<E: fmt::Display> fmt::Display for ChangeError<E> {
 }
 
 pub use divide::Resizes;
+pub(crate) use steps::tell_deriving;
 
 /// Steps of tablets, each with its number, by table.
 pub type TabletSteps = BTreeMap<TableId, Vec<(usize, TabletStep)>>;
@@ -621,6 +622,11 @@ impl Cluster {
         if let Some(storage) = runtime::local::try_get::<Storage>() {
             let changes = command.schema_changes().iter();
             changes.for_each(|change| steps::tell_durable_writes(&storage, &next, change));
+            // In the step that shows the views, so that whoever sees them knows: writes that begin
+            // from now on are derived.
+            if !command.schema_changes().is_empty() {
+                steps::tell_deriving(&storage, &next);
+            }
         }
         let is_level = |change: &auth::Change| matches!(change, auth::Change::Level { .. });
         let of_levels = command.access_changes().iter().any(is_level);

@@ -160,6 +160,17 @@ pub(super) fn tell_durable_writes(storage: &Storage, next: &Schema, change: &Sch
     }
 }
 
+/// Tells storage of which tables the writes bring others with them: of those that have views.
+pub(crate) fn tell_deriving(storage: &Storage, next: &Schema) {
+    for table in next.tables() {
+        debug_assert!(
+            table.schema.view.is_none() || table.views.is_empty(),
+            "what-lasts: a view of a view"
+        );
+        storage.set_deriving(table.schema.id, !table.views.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

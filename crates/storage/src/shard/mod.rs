@@ -1,6 +1,6 @@
 //! One shard's tables and logs at work: the state that its tasks share, and what they do with it.
 //!
-//! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what
+//! From the ground up: this (the state); `locks`, `deriving` (writes that bring others with them), `hot_partitions`, `disk_space`, `guardrail` (what
 //! is large), `prefetch`, `write`; `view` (what a read sees), `cached_page` (a page from the row
 //! cache), `read`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
 //! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
@@ -10,6 +10,7 @@ mod backup;
 pub(crate) mod cached_page;
 pub(crate) mod carry;
 pub(crate) mod compact;
+pub(crate) mod deriving;
 pub(crate) mod disk_space;
 mod divide;
 pub(crate) mod flush;
@@ -39,6 +40,7 @@ use crate::memory::{Division, Taken};
 use crate::memtable::dirty::Dirty;
 use crate::table::Table;
 use crate::table::flush_queue::FlushQueue;
+use deriving::Deriving;
 use disk_space::DiskSpace;
 use hot_partitions::Sampler;
 use locks::PartitionLocks;
@@ -61,6 +63,10 @@ pub(crate) struct Shard {
     /// On shard 0 alone.
     pub(crate) schema_log: Option<Rc<Commitlog>>,
     pub(crate) locks: PartitionLocks,
+    /// Of those who derive (*own-locks*).
+    pub(crate) deriving_locks: PartitionLocks,
+    /// Who derives.
+    pub(crate) deriving: RefCell<Option<Rc<dyn Deriving>>>,
     /// What reads take permits of.
     pub(crate) reads: Reads,
     pub(crate) shard_reads: ShardReads,

@@ -65,6 +65,8 @@ impl Shard {
             data_log,
             schema_log,
             locks: PartitionLocks::default(),
+            deriving_locks: PartitionLocks::default(),
+            deriving: RefCell::default(),
             dirty,
             flush_queues: Default::default(),
             retry_now: Notify::new(),

@@ -5,8 +5,10 @@
 //!  - *in-turn*: see `memtable::dirty`.
 
 use super::Shard;
+use super::deriving::Promise;
 use super::hot_partitions::Touch;
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
+use crate::config::Log;
 use crate::error::WriteError;
 use crate::memtable::Premerged;
 use crate::table::{Table, Tablet};
@@ -28,6 +30,11 @@ pub(crate) struct Target<'m> {
     /// What is merged already.
     ahead: Cell<Premerged>,
 }
+
+/// What is logged and visible, and perhaps not durable yet.
+#[derive(Debug, Default)]
+#[must_use = "what has entered is durable only once it is kept"]
+pub struct Entered(Option<(Log, Appended)>);
 
 impl Shard {
     pub(crate) fn target<'m>(
@@ -55,6 +62,9 @@ impl Shard {
         if let Some(newer) = target.table.newer_than_drops(&target.view) {
             return Box::pin(self.apply(&newer)).await;
         }
+        if target.table.derives.get() {
+            return self.derive(std::slice::from_ref(mutation), Promise::AsConfigured).await;
+        }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
         match self.append(std::slice::from_ref(&target), entries).await? {
@@ -69,6 +79,9 @@ impl Shard {
         if let Some(newer) = target.table.newer_than_drops(&target.view) {
             return Box::pin(self.apply_durably(&newer)).await;
         }
+        if target.table.derives.get() {
+            return self.derive(std::slice::from_ref(mutation), Promise::OnDisk).await;
+        }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
         match self.append(std::slice::from_ref(&target), entries).await? {
@@ -79,16 +92,40 @@ impl Shard {
 
     /// Logs mutations as one group and applies them.
     pub(crate) async fn apply_all(&self, mutations: &[FrozenMutation]) -> Result<(), WriteError> {
-        let targets: Result<Vec<_>, _> = mutations.iter().map(|one| self.target(one)).collect();
-        let targets = targets?;
-        let Some(first) = targets.first() else { return Ok(()) };
-        if targets.iter().any(|target| target.table.newer_than_drops(&target.view).is_some()) {
-            let newer = |(target, all): (&Target<'_>, &FrozenMutation)| {
-                target.table.newer_than_drops(&target.view).unwrap_or_else(|| all.clone())
-            };
-            let newer: Vec<_> = targets.iter().zip(mutations).map(newer).collect();
+        let targets = self.targets(mutations)?;
+        if let Some(newer) = newer_than_drops(&targets, mutations) {
             return Box::pin(self.apply_all(&newer)).await;
         }
+        if targets.iter().any(|target| target.table.derives.get()) {
+            return self.derive(mutations, Promise::AsConfigured).await;
+        }
+        let entered = self.enter(&targets, mutations).await?;
+        self.keep(entered, Promise::AsConfigured).await
+    }
+
+    /// Logs mutations as one group and applies them, whatever follows from them: they are visible
+    /// when it returns, and [`Shard::keep`] waits for the disk.
+    pub(crate) async fn enter_all(
+        &self,
+        mutations: &[FrozenMutation],
+    ) -> Result<Entered, WriteError> {
+        let targets = self.targets(mutations)?;
+        match newer_than_drops(&targets, mutations) {
+            Some(newer) => Box::pin(self.enter_all(&newer)).await,
+            None => self.enter(&targets, mutations).await,
+        }
+    }
+
+    fn targets<'m>(&self, mutations: &'m [FrozenMutation]) -> Result<Vec<Target<'m>>, WriteError> {
+        mutations.iter().map(|one| self.target(one)).collect()
+    }
+
+    async fn enter(
+        &self,
+        targets: &[Target<'_>],
+        mutations: &[FrozenMutation],
+    ) -> Result<Entered, WriteError> {
+        let Some(first) = targets.first() else { return Ok(Entered::default()) };
         let log = first.table.log;
         if targets.iter().any(|target| target.table.log != log) {
             let refused = Damaged::new("mutations of one group in two logs", 0);
@@ -97,9 +134,16 @@ impl Shard {
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let logged = targets.iter().zip(bytes).filter(|(target, _)| target.logged);
         let entries: Vec<_> = logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
-        match self.append(&targets, &entries).await? {
-            Some(appended) => self.log_of(log).committed(appended).await,
-            None => Ok(()),
+        let appended = self.append(targets, &entries).await?;
+        Ok(Entered(appended.map(|appended| (log, appended))))
+    }
+
+    /// Waits until what has entered is as durable as was promised.
+    pub(crate) async fn keep(&self, entered: Entered, promise: Promise) -> Result<(), WriteError> {
+        let Some((log, appended)) = entered.0 else { return Ok(()) };
+        match promise {
+            Promise::AsConfigured => self.log_of(log).committed(appended).await,
+            Promise::OnDisk => self.log_of(log).synced(appended).await,
         }
     }
 
@@ -256,6 +300,20 @@ impl Shard {
             }
         }
     }
+}
+
+/// The same without what columns had before they were dropped; nothing where there is none of that.
+fn newer_than_drops(
+    targets: &[Target<'_>],
+    mutations: &[FrozenMutation],
+) -> Option<Vec<FrozenMutation>> {
+    debug_assert!(targets.len() == mutations.len(), "a target for each mutation");
+    let newer = |target: &Target<'_>| target.table.newer_than_drops(&target.view);
+    if targets.iter().all(|target| newer(target).is_none()) {
+        return None;
+    }
+    let each = targets.iter().zip(mutations);
+    Some(each.map(|(target, all)| newer(target).unwrap_or_else(|| all.clone())).collect())
 }
 
 impl Target<'_> {

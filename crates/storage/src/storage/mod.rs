@@ -18,12 +18,14 @@ use crate::config::{Config, Log};
 use crate::error::{StartError, StorageError, WriteError};
 use crate::large_data::{Exceeded, LargeWrites, SizeLimits};
 use crate::memtable::dirty::DirtyStats;
+use crate::shard::deriving::{Deriving, Promise};
 use crate::shard::disk_space::{self, DiskState};
 use crate::shard::holders::Holder;
 use crate::shard::locks::PartitionGuard;
 use crate::shard::read::{Begun, SourceOptions};
 use crate::shard::replay::{self, ReplayStats};
 use crate::shard::snapshot::SnapshotTag;
+use crate::shard::write::Entered;
 use crate::shard::{Shard, flush};
 use model::{DecoratedKey, TableId, TableSchema, TabletMap, Token};
 use mutation::page::{Page, ReadCommand};
@@ -167,6 +169,19 @@ impl Storage {
         }
     }
 
+    /// Whether the writes of a table bring others with them: from the next one on, all that
+    /// [`Storage::derive_with`] has registered writes. An unknown table is ignored.
+    pub fn set_deriving(&self, id: TableId, derives: bool) {
+        if let Some(table) = self.shard.table(id) {
+            table.derives.set(derives);
+        }
+    }
+
+    /// Who writes to the tables that derive; `None`: they are not written any more.
+    pub fn derive_with(&self, deriving: Option<Rc<dyn Deriving>>) {
+        self.shard.deriving.replace(deriving);
+    }
+
     /// Forgets a table and removes its files on this shard. The caller has made the drop durable.
     /// With `snapshot`, the SSTables stay as a snapshot of that name, which
     /// [`Storage::complete_dropped`] completes when all shards have dropped the table. Snapshots
@@ -244,6 +259,22 @@ impl Storage {
     /// are there, or none. Panics when they do not share one.
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
         self.shard.apply_all(&mutations).await
+    }
+
+    /// For who derives: as [`Storage::apply_all`], but of mutations from which nothing follows any
+    /// more. They are visible when it returns; [`Storage::keep`] waits until they are durable.
+    pub async fn enter_all(&self, mutations: &[FrozenMutation]) -> Result<Entered, WriteError> {
+        self.shard.enter_all(mutations).await
+    }
+
+    /// Waits until what has entered is as durable as was promised.
+    pub async fn keep(&self, entered: Entered, promise: Promise) -> Result<(), WriteError> {
+        self.shard.keep(entered, promise).await
+    }
+
+    /// Whether this shard has a table.
+    pub fn has_table(&self, id: TableId) -> bool {
+        self.shard.table(id).is_some()
     }
 
     /// A partition of that token is about to be read or written: the processor fetches what looking
@@ -360,6 +391,11 @@ impl Storage {
     /// Waits for the partition's lock. Serializes those who ask for it, nobody else.
     pub async fn lock_partition(&self, table: TableId, key: &[u8]) -> PartitionGuard {
         self.shard.locks.lock(table, key).await
+    }
+
+    /// The same for who derives: he waits for nobody but others who derive (*own-locks*).
+    pub async fn lock_deriving(&self, table: TableId, key: &[u8]) -> PartitionGuard {
+        self.shard.deriving_locks.lock(table, key).await
     }
 
     /// Writes the table's memtables to SSTables. An error is the first that a memtable met; it is

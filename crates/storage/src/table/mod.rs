@@ -89,6 +89,8 @@ pub(crate) struct Table {
     pub(crate) dropped: Cell<bool>,
     /// Whether its writes are logged; those of a keyspace without durable writes are not.
     pub(crate) logged: Cell<bool>,
+    /// Whether its writes bring others with them (`shard::deriving`).
+    pub(crate) derives: Cell<bool>,
     /// When its memtables were last flushed because it was time.
     pub(crate) flushed_at: Cell<Instant>,
     /// Whether the directory is durable.
@@ -218,6 +220,7 @@ impl Table {
             broken: RefCell::default(),
             dropped: Cell::new(false),
             logged: Cell::new(true),
+            derives: Cell::new(false),
             flushed_at: Cell::new(Instant::now()),
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),

@@ -13,6 +13,7 @@ mod compaction;
 mod cost;
 mod crash;
 mod damage;
+mod deriving;
 mod dirty;
 mod divide;
 mod expiry;

@@ -1,0 +1,57 @@
+//! Tables whose writes bring others with them: those of the views of a base table.
+//!
+//! Who knows what follows from a write stands above storage, and is registered as [`Deriving`].
+//! Every write of a table that derives is handed to it, whoever writes: it reads what is there,
+//! derives, and writes all of it by [`crate::Storage::enter_all`], which asks nobody.
+//!
+//! Invariants
+//!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:
+//!    before somebody is registered, and after he has gone, there is no other way in. A write that
+//!    has begun before its table derives may still enter underived.
+//!  - *one-group*: what a write brings with it is in the group of the write: after a crash all of it
+//!    is there or nothing, though some of its tables were flushed and others not. So a replay
+//!    derives nothing: what was derived is in the log.
+//!  - *own-locks*: who derives locks partitions apart from those who read to decide what they
+//!    write ([`crate::Storage::lock_partition`]): those hold theirs while they write.
+//!  - *one-test*: a write of any other table pays for one look at a flag of its table.
+
+use super::Shard;
+use crate::error::WriteError;
+use mutation::FrozenMutation;
+use reader::LocalFuture;
+use std::rc::Rc;
+
+/// What a write waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// What the sync mode promises.
+    AsConfigured,
+    /// The disk.
+    OnDisk,
+}
+
+/// Writes mutations with all that follows from them. Mutations of one call are one group; those of
+/// tables that do not derive may be among them.
+pub trait Deriving {
+    fn write(
+        &self,
+        mutations: Vec<FrozenMutation>,
+        promise: Promise,
+    ) -> LocalFuture<'_, Result<(), WriteError>>;
+}
+
+impl Shard {
+    /// Hands a write to who derives (*nothing-underived*).
+    pub(crate) async fn derive(
+        &self,
+        mutations: &[FrozenMutation],
+        promise: Promise,
+    ) -> Result<(), WriteError> {
+        debug_assert!(!mutations.is_empty(), "nothing-underived: a write of nothing");
+        let deriving: Option<Rc<dyn Deriving>> = self.deriving.borrow().clone();
+        match deriving {
+            Some(deriving) => deriving.write(mutations.to_vec(), promise).await,
+            None => Err(WriteError::Stopped),
+        }
+    }
+}

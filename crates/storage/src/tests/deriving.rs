@@ -1,0 +1,164 @@
+//! Writes that bring others with them: table 2 has, of each row of table 1, a row of the same name.
+
+use super::*;
+use crate::shard::deriving::{Deriving, Promise};
+use crate::{StorageError, WriteError};
+use reader::LocalFuture;
+use runtime::task::join;
+use std::cell::Cell as StdCell;
+use stdx::Prng;
+use testkit::SimNode;
+
+const PARTITIONS: u64 = 5;
+
+fn table(id: u128) -> TableSchema {
+    schema(id, &format!("t{id}"))
+}
+
+fn storage() -> Rc<Storage> {
+    runtime::local::get::<Storage>()
+}
+
+/// Writes to table 2 what is written to table 1: the value that was there before, and the new one.
+#[derive(Default)]
+struct Mirror {
+    calls: StdCell<usize>,
+    /// A mistake: the second table is written after the first.
+    writes_apart: bool,
+}
+
+impl Deriving for Mirror {
+    fn write(
+        &self,
+        mutations: Vec<FrozenMutation>,
+        promise: Promise,
+    ) -> LocalFuture<'_, Result<(), WriteError>> {
+        self.calls.set(self.calls.get() + 1);
+        Box::pin(async move {
+            let mut all = mutations.clone();
+            for mutation in &mutations {
+                let view = mutation.view().unwrap();
+                if view.table() == table(1).id {
+                    let mirrored = table(2);
+                    let mut copy = MutationBuilder::new(&mirrored, view.key());
+                    view.rows().for_each(|(clustering, row)| copy.row(clustering, row.bytes()));
+                    all.push(copy.freeze());
+                }
+            }
+            if self.writes_apart {
+                for one in all {
+                    let entered = storage().enter_all(&[one]).await?;
+                    storage().keep(entered, promise).await?;
+                }
+                return Ok(());
+            }
+            let entered = storage().enter_all(&all).await?;
+            storage().keep(entered, promise).await
+        })
+    }
+}
+
+/// Opens the tables, derives from the first, and finds what each partition of both has.
+async fn reopen(writes_apart: bool) -> Vec<[BTreeMap<u32, (i64, Vec<u8>)>; 2]> {
+    let storage = open(config()).await;
+    storage.replay(Log::Data).await.unwrap();
+    storage.set_deriving(table(1).id, true);
+    storage.derive_with(Some(Rc::new(Mirror { writes_apart, ..Mirror::default() })));
+    let mut found = Vec::new();
+    for partition in 0..PARTITIONS {
+        let one = rows(&storage, &table(1), partition).await;
+        found.push([one, rows(&storage, &table(2), partition).await]);
+    }
+    found
+}
+
+/// Writes by all ways, and flushes of one table alone, for ever.
+async fn live(mut prng: Prng, clock: Rc<StdCell<i64>>) {
+    loop {
+        let mut next = || {
+            clock.set(clock.get() + 1);
+            let value = vec![b'.'; prng.below(3_000) as usize];
+            let (partition, row) = (prng.below(PARTITIONS), prng.below(4) as u32);
+            write(&table(1), partition, row, clock.get(), &value)
+        };
+        let (one, other) = (next(), next());
+        let flushed = prng.between(1, 2) as u128;
+        let flush = async {
+            if prng.one_in(4) {
+                let flushed: Result<(), StorageError> = storage().flush(table(flushed).id).await;
+                flushed.unwrap();
+            }
+        };
+        let way = one.0.len() % 3;
+        let written = async {
+            match way {
+                0 => storage().apply(one).await,
+                1 => storage().apply_durably(one).await,
+                _ => storage().apply_all(vec![one, other]).await,
+            }
+        };
+        join(written, flush).await.0.unwrap();
+    }
+}
+
+/// Whether after crashes both tables have the same, whatever was flushed before.
+fn agree(seed: u64, writes_apart: bool) -> bool {
+    let mut prng = Prng::from_seed(seed);
+    let mut node = SimNode::new(seed, 1);
+    let clock = Rc::new(StdCell::new(0));
+    for _ in 0..4 {
+        let found = node.run(reopen(writes_apart));
+        if found.iter().any(|[one, other]| one != other) {
+            return false;
+        }
+        let (life, clock) = (prng.fork(), clock.clone());
+        node.run_a_while(Duration::from_millis(30), live(life, clock));
+        node.crash();
+    }
+    true
+}
+
+/// *one-group*: what follows from a write is there when the write is.
+#[test]
+fn what_a_write_brings_with_it_survives_with_it() {
+    for seed in 0..60 {
+        assert!(agree(seed, false), "seed {seed}");
+    }
+    let apart = (0..60).filter(|seed| !agree(*seed, true)).count();
+    assert!(5 < apart, "writes that were apart were found {apart} times");
+}
+
+/// *nothing-underived*: no way leads past who derives, and without him there is none.
+#[test]
+fn all_writes_of_a_table_that_derives_go_by_who_derives() {
+    let mut node = SimNode::new(1, 1);
+    node.run(async {
+        let storage = open(config()).await;
+        let mirror = Rc::new(Mirror::default());
+        let one = |at: i64| write(&table(1), 1, at as u32, at, b"x");
+        let other = |at: i64| write(&table(2), 1, at as u32, at, b"x");
+        storage.apply(one(1)).await.unwrap();
+        storage.set_deriving(table(1).id, true);
+        for refused in [
+            storage.apply(one(2)).await,
+            storage.apply_durably(one(2)).await,
+            storage.apply_all(vec![other(2), one(2)]).await,
+        ] {
+            assert!(matches!(refused, Err(WriteError::Stopped)), "{refused:?}");
+        }
+        storage.derive_with(Some(mirror.clone()));
+        storage.apply(other(3)).await.unwrap();
+        storage.apply_all(vec![other(4), other(5)]).await.unwrap();
+        assert_eq!(mirror.calls.get(), 0);
+        storage.apply(one(6)).await.unwrap();
+        storage.apply_durably(one(7)).await.unwrap();
+        storage.apply_all(vec![other(8), one(9)]).await.unwrap();
+        assert_eq!(mirror.calls.get(), 3);
+        let keys = |rows: BTreeMap<u32, _>| rows.into_keys().collect::<Vec<_>>();
+        assert_eq!(keys(rows(&storage, &table(1), 1).await), [1, 6, 7, 9]);
+        assert_eq!(keys(rows(&storage, &table(2), 1).await), [3, 4, 5, 6, 7, 8, 9]);
+        storage.set_deriving(table(1).id, false);
+        storage.apply(one(10)).await.unwrap();
+        assert_eq!(mirror.calls.get(), 3);
+    });
+}
