@@ -47,6 +47,9 @@ pub const REPAIR_HISTORY: &str = "REPAIR_HISTORY";
 /// (docs/cluster.md, "How many tablets").
 pub const TABLET_RESIZE: &str = "TABLET_RESIZE";
 
+/// Tables have views and indexes.
+pub const VIEWS: &str = "VIEWS";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
@@ -61,6 +64,7 @@ pub const ALL: &[&str] = &[
     REPAIR_TURNS,
     TABLETS,
     TABLET_RESIZE,
+    VIEWS,
 ];
 
 /// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
@@ -85,7 +89,7 @@ mod tests {
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
                      PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS,\
-                     TABLET_RESIZE";
+                     TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn keyspace_rows(storage: &Storage, name: &str) -> Result<Store
     for table in stored::TABLES.into_iter().filter(|table| *table != TABLETS) {
         let place = (stored::keyspace_of(table), table);
         let of_table = read_partition(storage, place, name.as_bytes()).await?;
-        if table == "tables" {
+        if matches!(table, "tables" | "views") {
             for id in of_table.iter().filter_map(|row| row.get("id")) {
                 let place = (stored::keyspace_of(TABLETS), TABLETS);
                 rows.add(TABLETS, read_partition(storage, place, id).await?);

@@ -11,8 +11,8 @@
 //!  - *version-is-content*: equal tables have equal versions, on every node; see
 //!    [`TableSchema::content_version`].
 //!
-//! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`] (making
-//! and altering), `describe` (CQL text).
+//! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`]
+//! (making and altering), `describe` (CQL text).
 
 mod builder;
 mod derived;

@@ -54,6 +54,7 @@ impl<L: Local> Schema<L> {
             }
         }
         assert!(asked <= complete.changes.len(), "complete: a change of {asked} is lost");
+        complete.changes.iter().try_for_each(|change| next.check_bases(keyspace_of(change)))?;
         Ok(complete)
     }
 
@@ -203,6 +204,21 @@ impl<L: Local> Schema<L> {
                 present.map(drop).ok_or_else(|| format!("no aggregate {keyspace}.{name}"))
             }
         }
+    }
+
+    /// An error for a view in that keyspace whose base table is not there, or is a view itself.
+    fn check_bases(&self, keyspace: &str) -> Result<(), String> {
+        let Some(entry) = self.keyspaces.get(keyspace) else { return Ok(()) };
+        for table in entry.tables.values().map(|table| &table.schema) {
+            let Some(view) = &table.view else { continue };
+            let base = self.by_id.get(&view.base).map(|base| &base.schema);
+            let fits = base.is_some_and(|it| it.keyspace == keyspace && it.view.is_none());
+            if !fits {
+                let (name, base) = (&table.name, &view.base_name);
+                return Err(format!("{keyspace}.{name} is a view of {base}, which is no table"));
+            }
+        }
+        Ok(())
     }
 
     fn need_keyspace(&self, name: &str) -> Result<&Rc<KeyspaceEntry<L>>, String> {
@@ -525,6 +541,12 @@ pub(crate) fn normalize_table(table: &mut TableSchema) {
     maps.into_iter().for_each(|map| sort_map(map));
     sort_map(&mut options.extensions);
     table.dropped.sort_by_key(|column| column.id);
+    table.indexes.sort_by(|a, b| a.name.cmp(&b.name));
+    table.indexes.iter_mut().for_each(|index| sort_map(&mut index.options));
+    if let Some(view) = &mut table.view {
+        view.hidden.sort();
+        view.computed.sort_by_key(|column| column.id);
+    }
     debug_assert!(table.columns.len() <= usize::from(u16::MAX), "arranged: too many columns");
     *table = arrange(table.clone());
 }

@@ -77,6 +77,11 @@ impl<L> Schema<L> {
         let base = self.by_id.get(&view.base);
         let is_known = base.is_some_and(|base| base.views.contains(&id));
         debug_assert!(is_known, "viewed: {name} is a view that its base does not know");
+        let kind = |id: &ColumnId| table.schema.column_by_id(*id).map(|column| column.kind);
+        let are_regular = view.hidden.iter().all(|id| kind(id) == Some(ColumnKind::Regular));
+        debug_assert!(are_regular, "viewed: {name} hides what is no regular column");
+        let are_there = view.computed.iter().all(|column| kind(&column.id).is_some());
+        debug_assert!(are_there, "viewed: {name} computes a column that it does not have");
     }
 }
 

@@ -12,8 +12,9 @@ use std::rc::Rc;
 
 impl<L: Local> Schema<L> {
     /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
-    /// later change may mention. A table that has another id is another table. Of a table that is
-    /// in both [`Schema::tablets_since`] tells which tablets it has, and where.
+    /// later change may mention, views after their bases. A table that has another id is another
+    /// table. Of a table that is in both [`Schema::tablets_since`] tells which tablets it has, and
+    /// where.
     pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
         let mut complete = Complete::default();
         for (name, old) in &before.keyspaces {
@@ -30,8 +31,11 @@ impl<L: Local> Schema<L> {
                 complete.changes.push(SchemaChange::AlterKeyspace(new.keyspace.clone()));
             }
             push_types(old.map(|old| &**old), new, &mut complete.changes);
-            for table in new.tables.values() {
-                push_table(before.by_id.get(&table.schema.id), table, &mut complete);
+            for is_view in [false, true] {
+                let tables = new.tables.values();
+                for table in tables.filter(|it| it.schema.view.is_some() == is_view) {
+                    push_table(before.by_id.get(&table.schema.id), table, &mut complete);
+                }
             }
             push_functions(old.map(|old| &**old), new, &mut complete.changes);
         }

@@ -10,6 +10,7 @@ use model::{Keyspace, TableSchema, UserType, Uuid};
 pub struct SchemaImage {
     version: Uuid,
     keyspaces: Vec<(Keyspace, Vec<UserType>)>,
+    /// Views are the last ones.
     tables: Vec<(TableSchema, Division, TableKind)>,
     functions: Vec<UserFunction>,
     aggregates: Vec<UserAggregate>,
@@ -34,6 +35,7 @@ impl SchemaImage {
                 image.tables.push(((*table.schema).clone(), table.division(), table.kind));
             }
         }
+        image.tables.sort_by_key(|(table, ..)| table.view.is_some());
         let (named, by_id) = (image.tables.len(), schema.by_id.len());
         assert!(named == by_id, "indexed: {named} tables by name, {by_id} by id");
         image

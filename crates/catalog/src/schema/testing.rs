@@ -2,7 +2,10 @@
 
 use super::{KeyspaceEntry, Schema, SchemaChange};
 use crate::system_tables;
-use model::schema::{NullInput, UserAggregate, UserFunction};
+use model::schema::{
+    Computed, ComputedColumn, Index, IndexTarget, NullInput, UserAggregate, UserFunction, View,
+    ViewCondition, ViewOperator,
+};
 use model::{Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid};
 
 pub fn keyspace(name: &str, initial_tablets: Option<u32>) -> Keyspace {
@@ -42,7 +45,10 @@ pub fn table(
     })
 }
 
-/// One of 14 kinds of changes, of few names, so that many are of what is there; `id` is new.
+/// Kinds of changes that [`change`] can draw.
+pub const CHANGES: u8 = 17;
+
+/// One of [`CHANGES`], of few names, so that many are of what is there; `id` is new.
 pub fn change<L>(
     schema: &Schema<L>,
     kind: u8,
@@ -103,11 +109,68 @@ pub fn change<L>(
             SchemaChange::DropFunction { keyspace: keyspace_name, name, arguments }
         }
         12 => SchemaChange::CreateAggregate(aggregate()),
-        _ => {
+        13 => {
             let arguments = aggregate().arguments;
             SchemaChange::DropAggregate { keyspace: keyspace_name, name, arguments }
         }
+        14 => SchemaChange::CreateTable(view(&present?, variant, id)),
+        15 => SchemaChange::AlterTable(indexed(present?, variant)),
+        _ => drop_view(keyspace_name, &name, variant),
     })
+}
+
+fn drop_view(keyspace: String, base: &str, variant: u8) -> SchemaChange {
+    SchemaChange::DropTable { keyspace, name: format!("{base}_v{}", variant & 1) }
+}
+
+/// A view of a table, of one of two names, with all that a view may have.
+pub fn view(base: &TableSchema, variant: u8, id: u128) -> TableSchema {
+    let name = format!("{}_v{}", base.name, variant & 1);
+    let mut made = TableSchema::builder(&base.keyspace, &name, Uuid::from_u128(id))
+        .partition_key("idx_token", Type::BigInt)
+        .regular("hidden", Type::Empty);
+    for column in base.partition_key() {
+        made = made.clustering_descending(&column.name, column.ty.clone());
+    }
+    let mut made = made.build().expect("a view");
+    let of = |name: &str| made.column(name).expect("a column of the view").id;
+    let computed = match variant >> 1 {
+        0 => Computed::Token,
+        _ => Computed::ElementEntry("some \"map".to_owned()),
+    };
+    let operators = [ViewOperator::Equal, ViewOperator::In];
+    let condition = |operator: &ViewOperator| ViewCondition {
+        columns: vec![base.columns[0].name.clone(); usize::from(variant) + 1],
+        operator: *operator,
+        values: vec![vec![vec![variant, 0, 255]; usize::from(variant) + 1]],
+    };
+    let view = View {
+        base: base.id,
+        base_name: base.name.clone(),
+        where_clause: format!("\"x\" IS NOT NULL AND y = 'it''s {variant}'"),
+        includes_all: variant & 1 == 0,
+        filter: operators.iter().take(usize::from(variant & 3)).map(condition).collect(),
+        hidden: vec![of("hidden")],
+        computed: vec![ComputedColumn { id: of("idx_token"), computed }],
+        is_synchronous: variant & 2 == 0,
+    };
+    made.view = Some(Box::new(view));
+    made
+}
+
+/// A table with other indexes than before, as many as `variant` says.
+pub fn indexed(mut table: TableSchema, variant: u8) -> TableSchema {
+    let targets = [IndexTarget::Values, IndexTarget::Keys, IndexTarget::Full];
+    let index = |number: u8| Index {
+        name: format!("i{}", variant + number),
+        column: table.columns[0].name.clone(),
+        target: targets[usize::from(number) % targets.len()],
+        is_local: number & 1 == 1,
+        class: (number & 1 == 0).then(|| "SAI".to_owned()),
+        options: vec![("o".repeat(usize::from(number) + 1), "it's".to_owned())],
+    };
+    table.indexes = (0..variant).map(index).collect();
+    table
 }
 
 fn mentions_nothing<L>(keyspace: &KeyspaceEntry<L>) -> bool {

@@ -31,12 +31,14 @@ const fn table(name: &'static str, clustering: &'static [&'static str]) -> Schem
 }
 
 /// The tables whose rows are wanted; where one has no files, it has no rows.
-pub const TABLES: [SchemaTable; 5] = [
+pub const TABLES: [SchemaTable; 7] = [
     table("tables", &["table_name"]),
     table("columns", &["table_name", "column_name"]),
     table("dropped_columns", &["table_name", "column_name"]),
     table("types", &["type_name"]),
     table("nereid_columns", &["table_name", "column_id"]),
+    table("views", &["view_name"]),
+    table("view_virtual_columns", &["view_name", "column_name"]),
 ];
 
 /// Where tablets are.
@@ -86,9 +88,13 @@ impl SchemaRows {
 
     /// The table of that name; `None` when there is no such row.
     pub fn table(&self, keyspace: &str, name: &str) -> Result<Option<TableSchema>, DamagedSchema> {
-        let Some(row) = self.of("tables", keyspace, name).next() else { return Ok(None) };
+        let table =
+            self.of("tables", keyspace, name).chain(self.of("views", keyspace, name)).next();
+        let Some(row) = table else { return Ok(None) };
         let types = self.types(keyspace)?;
-        let mut columns: Vec<Reader<'_>> = self.of("columns", keyspace, name).collect();
+        let hidden = self.of("view_virtual_columns", keyspace, name);
+        let mut columns: Vec<Reader<'_>> =
+            self.of("columns", keyspace, name).chain(hidden).collect();
         columns.sort_by_key(|row| row.text("column_name").unwrap_or_default());
         let mut builder = TableSchema::builder(keyspace, name, row.uuid("id")?);
         let ids = self.ids(keyspace, name)?;
@@ -164,9 +170,10 @@ impl SchemaRows {
     ) -> impl Iterator<Item = Reader<'a>> {
         let rows = self.rows.get(of).into_iter().flatten();
         let readers = rows.map(move |row| Reader { row, table: of });
+        let named = if of.starts_with("view") { "view_name" } else { "table_name" };
         readers.filter(move |row| {
             let is = |column: &str, wanted: &str| row.text(column).is_ok_and(|it| it == wanted);
-            is("keyspace_name", keyspace) && (name.is_empty() || is("table_name", name))
+            is("keyspace_name", keyspace) && (name.is_empty() || is(named, name))
         })
     }
 
@@ -277,6 +284,23 @@ mod tests {
         assert!(matches!(table.column("v").unwrap().ty, Type::User(_)));
         assert_eq!((table.dropped[0].name.as_str(), table.dropped[0].dropped_at), ("old", 5000));
         assert_eq!(foreign().table("ks", "other").unwrap(), None);
+    }
+
+    #[test]
+    fn views_have_columns_that_nobody_sees() {
+        let mut rows = foreign();
+        let name = |mut row: Row| {
+            let name = row.remove("table_name").unwrap();
+            row.insert("view_name".to_string(), name);
+            row
+        };
+        let tables = rows.rows.remove("tables").unwrap();
+        rows.rows.insert("views", tables.into_iter().map(name).collect());
+        let hidden = name(column("h", "regular", -1, "empty"));
+        rows.rows.insert("view_virtual_columns", vec![hidden]);
+        let table = rows.table("ks", "t").unwrap().unwrap();
+        assert_eq!(table.column("h").map(|column| &column.ty), Some(&Type::Empty));
+        assert_eq!(table.columns.len(), 5);
     }
 
     #[test]

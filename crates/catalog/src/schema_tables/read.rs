@@ -1,6 +1,7 @@
 //! The schema from the rows of its tables. Pure; every row is foreign.
 
 mod functions;
+mod views;
 
 use super::racks;
 use super::stored::{Read, Reader, Stored, damaged};
@@ -33,31 +34,47 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Re
         load_types(schema, stored, &name)?;
         functions::load(schema, stored, &name)?;
     }
-    for row in stored.all("tables") {
-        let row = Reader { row, table: "tables" };
-        let keyspace = row.text("keyspace_name")?;
-        if is_system_keyspace(&keyspace) {
-            continue;
+    // Views come after their bases.
+    for table in ["tables", "views"] {
+        for row in stored.all(table) {
+            load_table(schema, stored, &Reader { row, table }, here)?;
         }
-        let Some(entry) = schema.keyspace(&keyspace) else {
-            return Err(row.damaged(format!("a table of keyspace {keyspace}, which is missing")));
-        };
-        let table = read_table(schema, stored, &row, &keyspace)?;
-        if schema.table_by_id(table.id).is_some() {
-            return Err(row.damaged(format!("two tables with the id {}", table.id)));
-        }
-        let division = match read_tablets(stored, table.id)? {
-            Some(replicas) => Division::of_tablets(replicas, here),
-            None => {
-                let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
-                let (hints, scale) = (&table.options.tablets, SCALE);
-                let asked = Asked { keyspace, replication, hints, scale };
-                divide(asked, &Topology::default(), here, &Load::default())
-            }
-        };
-        check_tablets(&division.tablets);
-        schema.insert_table(table, division, TableKind::Stored);
     }
+    Ok(())
+}
+
+/// Adds a table, or a view of one that is there.
+fn load_table<L: Local>(
+    schema: &mut Schema<L>,
+    stored: &Stored,
+    row: &Reader<'_>,
+    here: Here,
+) -> Read<()> {
+    let keyspace = row.text("keyspace_name")?;
+    if is_system_keyspace(&keyspace) {
+        return Ok(());
+    }
+    let Some(entry) = schema.keyspace(&keyspace) else {
+        return Err(row.damaged(format!("a table of keyspace {keyspace}, which is missing")));
+    };
+    let table = read_table(schema, stored, row, &keyspace)?;
+    if schema.table_by_id(table.id).is_some() {
+        return Err(row.damaged(format!("two tables with the id {}", table.id)));
+    }
+    if entry.tables.contains_key(&table.name) {
+        return Err(row.damaged(format!("a table and a view {keyspace}.{}", table.name)));
+    }
+    let division = match read_tablets(stored, table.id)? {
+        Some(replicas) => Division::of_tablets(replicas, here),
+        None => {
+            let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
+            let (hints, scale) = (&table.options.tablets, SCALE);
+            let asked = Asked { keyspace, replication, hints, scale };
+            divide(asked, &Topology::default(), here, &Load::default())
+        }
+    };
+    check_tablets(&division.tablets);
+    schema.insert_table(table, division, TableKind::Stored);
     Ok(())
 }
 
@@ -113,7 +130,8 @@ fn read_table<L: Local>(
     row: &Reader<'_>,
     keyspace: &str,
 ) -> Read<TableSchema> {
-    let name = row.text("table_name")?;
+    let is_view = row.table == "views";
+    let name = row.text(if is_view { "view_name" } else { "table_name" })?;
     let mut options = read_options(row)?;
     let of_table = |table| stored.of(table, keyspace.as_bytes(), &name);
     let mut version = None;
@@ -140,7 +158,7 @@ fn read_table<L: Local>(
         next_column_id: 0,
         dropped: Vec::new(),
         options,
-        compact_storage: is("dense") || !is("compound"),
+        compact_storage: !is_view && (is("dense") || !is("compound")),
         view: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: Vec::new() },
@@ -149,8 +167,12 @@ fn read_table<L: Local>(
     for row in of_table("nereid_columns") {
         read_column_id(schema, &row, &mut table)?;
     }
-    for row in of_table("columns") {
+    for row in of_table("columns").chain(of_table("view_virtual_columns")) {
         read_column_shape(&row, &mut table)?;
+    }
+    match is_view {
+        true => views::read_view(schema, stored, row, &mut table)?,
+        false => views::read_indexes(of_table("nereid_indexes"), &mut table)?,
     }
     table.columns.sort_by_key(|column| (column.kind, column.position));
     normalize_table(&mut table);

@@ -13,7 +13,7 @@ use model::{ColumnKind, Uuid};
 use std::collections::BTreeMap;
 
 /// The tables of which a schema is loaded; those of `system_schema` but for the last one.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 15] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
@@ -24,6 +24,10 @@ pub const TABLES: [&str; 11] = [
     "scylla_tables",
     "columns",
     "nereid_columns",
+    "nereid_indexes",
+    "views",
+    "view_virtual_columns",
+    "nereid_views",
     "tablets",
 ];
 
@@ -53,6 +57,9 @@ impl Stored {
                 "tablets" => (get("table_id"), Vec::new()),
                 "keyspaces" | "scylla_keyspaces" | "types" | "functions" | "aggregates"
                 | "scylla_aggregates" => (get("keyspace_name"), Vec::new()),
+                "views" | "view_virtual_columns" | "nereid_views" => {
+                    (get("keyspace_name"), get("view_name"))
+                }
                 _ => (get("keyspace_name"), get("table_name")),
             };
             by_owner.entry(owner).or_default().push(row);
@@ -156,6 +163,12 @@ impl Reader<'_> {
         };
         let texts: Option<Vec<String>> = list_elements(bytes).map(text).collect();
         texts.ok_or_else(|| self.damaged(format!("{name} is not a list of strings")))
+    }
+    pub(super) fn optional_text(&self, name: &str) -> Read<Option<String>> {
+        self.optional(name).map(|_| self.text(name)).transpose()
+    }
+    pub(super) fn boolean(&self, name: &str) -> bool {
+        self.optional(name).is_some_and(|bytes| bytes != [0])
     }
     /// The hosts of a tablet and its shard on each.
     pub(super) fn replicas(&self, name: &str) -> Read<Vec<(Uuid, i32)>> {

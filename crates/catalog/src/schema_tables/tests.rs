@@ -3,7 +3,7 @@ use super::*;
 use crate::placement::Here;
 use crate::rows::{Row, testing};
 use crate::schema::SchemaChange;
-use crate::schema::testing::{keyspace, table};
+use crate::schema::testing::{indexed, keyspace, table, view as testing_view};
 use crate::topology::testing::{member, topology};
 use crate::topology::{Member, Topology};
 use crate::uuids::time_uuid;
@@ -300,6 +300,91 @@ fn functions_and_aggregates_are_read_back() {
 }
 
 #[test]
+fn views_and_indexes_are_read_back_and_shown_where_clients_look() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey), ("v", "text", ColumnKind::Regular)];
+    let base = table("ks", "z", 5, &columns);
+    let (first, second) = (testing_view(&base, 0, 6), testing_view(&base, 3, 7));
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", Some(2))),
+        SchemaChange::CreateTable(base.clone()),
+        SchemaChange::CreateTable(first.clone()),
+        SchemaChange::CreateTable(second.clone()),
+        SchemaChange::AlterTable(indexed(base.clone(), 3)),
+    ]);
+    let loaded = disk.load().expect("what was stored");
+    assert_eq!(loaded, disk.schema);
+    let entry = loaded.table("ks", "z").expect("the base");
+    assert_eq!((&*entry.views, entry.schema.indexes.len()), (&[first.id, second.id][..], 3));
+    let view = &loaded.table_by_id(second.id).expect("the view").schema;
+    let (found, made) = (view.view.as_ref(), second.view.as_ref());
+    assert_eq!(found, made);
+
+    let names = |disk: &Disk, name: &str, column: &str| {
+        let table = &disk.schema.table("system_schema", name).expect("known").schema;
+        let rows = testing::rows(table, &disk.mutations);
+        let text = |row: &Row| String::from_utf8(row[column].clone()).expect("text");
+        rows.iter().map(text).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&disk, "tables", "table_name"), "z");
+    assert_eq!(names(&disk, "views", "view_name"), "z_v0 z_v1");
+    assert_eq!(names(&disk, "columns", "column_name"), "pk v idx_token pk idx_token pk");
+    assert_eq!(names(&disk, "view_virtual_columns", "column_name"), "hidden hidden");
+    assert_eq!(names(&disk, "indexes", "kind"), "CUSTOM COMPOSITES CUSTOM");
+    let computed = "{\"type\":\"token_v2\"} {\"type\":\"collection_entries\",\
+                    \"collection_name\":\"some \\\"map\"}";
+    assert_eq!(names(&disk, "computed_columns", "computation"), computed);
+    assert_eq!(names(&disk, "tables", "flags").matches("compound").count(), 1);
+
+    let drop = |name: &str| SchemaChange::DropTable { keyspace: "ks".into(), name: name.into() };
+    let complete = |changes| disk.schema.complete(changes, 9000, &disk.topology, HERE, 1.0);
+    let refused = complete(vec![drop("z")]).map(|_| ());
+    assert_eq!(refused, Err("ks.z_v0 is a view of z, which is no table".to_owned()));
+    disk.change(vec![drop("z"), drop("z_v0"), drop("z_v1")]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+    for name in ["tables", "views", "columns", "nereid_columns", "indexes", "nereid_indexes"] {
+        assert_eq!(names(&disk, name, "keyspace_name"), "", "{name}");
+    }
+}
+
+#[test]
+fn damage_of_views_and_indexes_is_told() {
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let base = table("ks", "t", 5, &columns);
+    let mut disk = Disk::new();
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateTable(indexed(base.clone(), 1)),
+        SchemaChange::CreateTable(testing_view(&base, 1, 6)),
+    ]);
+    let check = |table: &'static str, column: &str, value: &[u8], expected: &str| {
+        let mut stored = Stored::default();
+        for name in TABLES {
+            let of = &disk.schema.table(keyspace_of(name), name).expect("known").schema;
+            let mut rows = testing::rows(of, &disk.mutations);
+            if name == table {
+                let row = rows.iter_mut().rfind(|row| row.contains_key(column));
+                row.expect("a row").insert(column.to_owned(), value.to_vec());
+            }
+            stored.add(name, rows);
+        }
+        let mut schema = Schema::<()>::of_system(disk.schema.version, SHARDS);
+        let damaged = read::load(&mut schema, &stored, HERE).expect_err("damage");
+        assert_eq!(damaged.to_string(), format!("system_schema.{table} is damaged: {expected}"));
+    };
+    let nil = Uuid::nil();
+    let missing = format!("ks.t_v1 is a view of {nil}, which is missing");
+    check("views", "base_table_id", &[0; 16], &missing);
+    check("views", "view_name", b"t", "a table and a view ks.t");
+    check("nereid_columns", "computed", b"magic", "a column of t_v1 is computed as magic");
+    check("nereid_views", "filter", &[0, 0, 0, 1, 0], "filter is not a list of conditions");
+    let hides = "t_v1 hides pk, no regular column";
+    check("view_virtual_columns", "column_name", b"pk", hides);
+    check("nereid_indexes", "target", b"all", "an index of t is on all");
+    check("nereid_indexes", "column_name", b"x", "index i1 is on x, which is missing");
+}
+
+#[test]
 fn damage_is_told_with_its_place() {
     let row = |cells: &[(&str, &[u8])]| -> Row {
         cells.iter().map(|(name, value)| (name.to_string(), value.to_vec())).collect()
@@ -394,6 +479,7 @@ proptest! {
     fn what_is_stored_is_read_back(
         tables in (any_table(5), any_table(6)),
         altered in any_table(5),
+        (variant, indexes) in (0u8..4, 0u8..4),
         tablets in proptest::option::of(0u32..9),
         storage in any_pairs(),
     ) {
@@ -407,8 +493,9 @@ proptest! {
             disk.change(vec![SchemaChange::CreateTable(second)]);
         }
         prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
-        let altered = in_place_of(&first, altered);
-        disk.change(vec![SchemaChange::AlterTable(altered)]);
+        let altered = indexed(in_place_of(&first, altered), indexes);
+        let view = testing_view(&first, variant, 7);
+        disk.change(vec![SchemaChange::CreateTable(view), SchemaChange::AlterTable(altered)]);
         prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
     }
 }

@@ -1,6 +1,7 @@
 //! Schema changes as mutations of the schema's tables. Pure.
 
 mod functions;
+mod views;
 
 use super::racks;
 use super::stored::kind_name;
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use stdx::Put;
 
 /// The tables of `system_schema` in which a keyspace has its partition.
-const PER_KEYSPACE: [&str; 12] = [
+const PER_KEYSPACE: [&str; 17] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
@@ -28,14 +29,30 @@ const PER_KEYSPACE: [&str; 12] = [
     "nereid_columns",
     "dropped_columns",
     "indexes",
+    "nereid_indexes",
+    "views",
+    "view_virtual_columns",
+    "computed_columns",
+    "nereid_views",
     "functions",
     "aggregates",
     "scylla_aggregates",
 ];
 
 /// Those of them in which a table has rows that begin with its name.
-const PER_TABLE: [&str; 6] =
-    ["tables", "scylla_tables", "columns", "nereid_columns", "dropped_columns", "indexes"];
+const PER_TABLE: [&str; 11] = [
+    "tables",
+    "scylla_tables",
+    "columns",
+    "nereid_columns",
+    "dropped_columns",
+    "indexes",
+    "nereid_indexes",
+    "views",
+    "view_virtual_columns",
+    "computed_columns",
+    "nereid_views",
+];
 
 /// Turns complete changes into mutations.
 pub struct Writer<'s, L = ()> {
@@ -174,12 +191,18 @@ impl<'s, L: Local> Writer<'s, L> {
     pub fn table(&mut self, table: &TableSchema, timestamp: i64) {
         let TableSchema { keyspace, name, options, .. } = table;
         assert!(0 < table.partition_key_count, "round-trip: {name} has no partition key");
-        let mut partition = self.partition("tables", keyspace, timestamp);
         let mut cells = option_cells(options);
         cells.push(("id", uuid(table.id)));
-        cells.push(("flags", flags(table)));
-        partition.row(&[name.as_bytes()], cells);
-        self.push(partition);
+        match &table.view {
+            None => {
+                cells.push(("flags", flags(table)));
+                let mut partition = self.partition("tables", keyspace, timestamp);
+                partition.row(&[name.as_bytes()], cells);
+                self.push(partition);
+                self.indexes(table, timestamp);
+            }
+            Some(view) => self.view(table, view, cells, timestamp),
+        }
 
         let mut partition = self.partition("scylla_tables", keyspace, timestamp);
         let mut cells = extra_option_cells(options);
@@ -195,7 +218,8 @@ impl<'s, L: Local> Writer<'s, L> {
     }
 
     fn columns(&mut self, table: &TableSchema, timestamp: i64) {
-        let mut partition = self.partition("columns", &table.keyspace, timestamp);
+        let mut shown = self.partition("columns", &table.keyspace, timestamp);
+        let mut hidden = self.partition("view_virtual_columns", &table.keyspace, timestamp);
         let mut ids = self.partition("nereid_columns", &table.keyspace, timestamp);
         for column in &table.columns {
             let new = column.id.0 < table.next_column_id;
@@ -209,11 +233,17 @@ impl<'s, L: Local> Writer<'s, L> {
                 ("position", int(stored_position(column))),
                 ("type", text(&ty)),
             ];
-            partition.row(&key, cells);
+            match table.is_hidden(column.id) {
+                false => shown.row(&key, cells),
+                true => hidden.row(&key, cells),
+            }
+            let (computed, of) = views::computed_parts(table, column.id);
             let cells = vec![
                 ("column_name", text(&column.name)),
                 ("kind", text(kind_name(column.kind))),
                 ("type", text(&ty)),
+                ("computed", computed.and_then(text)),
+                ("computed_of", of.and_then(text)),
             ];
             ids.row(&[table.name.as_bytes(), &column.id.0.to_be_bytes()], cells);
         }
@@ -228,7 +258,10 @@ impl<'s, L: Local> Writer<'s, L> {
             ];
             ids.row(&[table.name.as_bytes(), &column.id.0.to_be_bytes()], cells);
         }
-        self.push(partition);
+        self.push(shown);
+        if table.view.as_ref().is_some_and(|view| !view.hidden.is_empty()) {
+            self.push(hidden);
+        }
         self.push(ids);
     }
 

@@ -333,7 +333,18 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     schema(
         "nereid_columns",
         "keyspace_name text p; table_name text c; column_id int c; column_name text; \
-         dropped_at bigint; kind text; type text",
+         dropped_at bigint; kind text; type text; computed text; computed_of text",
+    ),
+    schema(
+        "nereid_views",
+        "keyspace_name text p; view_name text c; \
+         filter frozen<list<frozen<tuple<frozen<list<text>>,text,\
+         frozen<list<frozen<list<blob>>>>>>>>; is_synchronous boolean",
+    ),
+    schema(
+        "nereid_indexes",
+        "keyspace_name text p; table_name text c; index_name text c; class text; \
+         column_name text; is_local boolean; options frozen<map<text,text>>; target text",
     ),
     schema(
         "dropped_columns",

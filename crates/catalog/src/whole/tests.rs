@@ -2,7 +2,7 @@ use super::*;
 use crate::command::{Command, Moment};
 use crate::placement::Here;
 use crate::rows::testing;
-use crate::schema::testing::change;
+use crate::schema::testing::{CHANGES, change};
 use crate::schema_tables::read;
 use crate::schema_tables::stored::{Stored, TABLES, keyspace_of};
 use crate::topology::testing::member;
@@ -90,11 +90,11 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
     for (number, (kind, name, variant)) in steps.into_iter().enumerate() {
         let last = all.catalogs.last().expect("the first");
         let at = *all.lasts.last().expect("the first");
-        let command = if 22 <= kind {
+        let command = if CHANGES + 8 <= kind {
             let changes = vec![topology_change(name, variant)];
             Command::of_topology(&last.topology, changes, at + 1).ok()
-        } else if 14 <= kind {
-            let changes = access_change(&last.access, kind - 14, variant);
+        } else if CHANGES <= kind {
+            let changes = access_change(&last.access, kind - CHANGES, variant);
             (!changes.is_empty()).then(|| Command::of_access(changes, at + 1))
         } else {
             let Here { host_id, shards } = here();
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_catalog_takes_the_place_of_an_older_one(
-        steps in proptest::collection::vec((0u8..24, 0u8..4, 0u8..4), 1..40),
+        steps in proptest::collection::vec((0..CHANGES + 10, 0u8..4, 0u8..4), 1..40),
         places in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
     ) {
         let History { catalogs, rows, lasts } = history(steps);

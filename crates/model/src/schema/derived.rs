@@ -1,11 +1,13 @@
 //! What makes a table a view of another one, and what indexes a table has. Plain data: what is
 //! written to a view is `derived`'s to say, and how an index is asked `plan`'s.
 //!
-//! A view is a table like others: it has an id, options, tablets and SSTables. Its columns are those
-//! of the base table of the same names, but for computed ones. An index of a base table is answered
-//! from such a view, whose name is [`Index::view_name`].
+//! A view is a table like others: it has an id, options, tablets and SSTables. Its columns are
+//! those of the base table of the same names, but for computed ones. An index of a base table is
+//! answered from such a view, whose name is [`Index::view_name`].
 
 use super::{ColumnId, TableId, TableSchema};
+use crate::types::quote_identifier;
+use crate::value::quote_json;
 
 /// What makes a table a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,30 @@ pub enum ViewOperator {
     In,
 }
 
+impl ViewOperator {
+    /// Each of them with its name.
+    const NAMES: [(ViewOperator, &str); 6] = [
+        (ViewOperator::Equal, "="),
+        (ViewOperator::Less, "<"),
+        (ViewOperator::LessOrEqual, "<="),
+        (ViewOperator::Greater, ">"),
+        (ViewOperator::GreaterOrEqual, ">="),
+        (ViewOperator::In, "IN"),
+    ];
+
+    /// As CQL has it.
+    pub fn name(self) -> &'static str {
+        let named = ViewOperator::NAMES.into_iter().find(|(operator, _)| *operator == self);
+        named.expect("each operator has a name").1
+    }
+
+    /// The operator of that name.
+    pub fn from_name(name: &str) -> Option<ViewOperator> {
+        let named = ViewOperator::NAMES.into_iter().find(|(_, known)| *known == name);
+        named.map(|(operator, _)| operator)
+    }
+}
+
 /// A column of a view that is computed from the base table's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputedColumn {
@@ -86,6 +112,29 @@ pub enum IndexTarget {
     Full,
 }
 
+impl IndexTarget {
+    /// Each of them with its name.
+    const NAMES: [(IndexTarget, &str); 5] = [
+        (IndexTarget::Values, "column"),
+        (IndexTarget::Keys, "keys"),
+        (IndexTarget::Entries, "entries"),
+        (IndexTarget::ElementValues, "values"),
+        (IndexTarget::Full, "full"),
+    ];
+
+    /// As it is stored.
+    pub fn name(self) -> &'static str {
+        let named = IndexTarget::NAMES.into_iter().find(|(target, _)| *target == self);
+        named.expect("each target has a name").1
+    }
+
+    /// The target of that name.
+    pub fn from_name(name: &str) -> Option<IndexTarget> {
+        let named = IndexTarget::NAMES.into_iter().find(|(_, known)| *known == name);
+        named.map(|(target, _)| target)
+    }
+}
+
 /// An index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
@@ -109,6 +158,31 @@ impl Index {
     }
 }
 
+impl Computed {
+    /// Its kind as it is stored, and the column that it is computed of.
+    pub fn parts(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Computed::Token => ("token", None),
+            Computed::ElementKey(column) => ("element_key", Some(column)),
+            Computed::ElementValue(column) => ("element_value", Some(column)),
+            Computed::ElementEntry(column) => ("element_entry", Some(column)),
+            Computed::KeyOfValue(column) => ("key_of_value", Some(column)),
+        }
+    }
+
+    /// What has these [`Computed::parts`].
+    pub fn from_parts(kind: &str, column: Option<&str>) -> Option<Computed> {
+        match (kind, column.map(str::to_owned)) {
+            ("token", None) => Some(Computed::Token),
+            ("element_key", Some(column)) => Some(Computed::ElementKey(column)),
+            ("element_value", Some(column)) => Some(Computed::ElementValue(column)),
+            ("element_entry", Some(column)) => Some(Computed::ElementEntry(column)),
+            ("key_of_value", Some(column)) => Some(Computed::KeyOfValue(column)),
+            _ => None,
+        }
+    }
+}
+
 impl View {
     /// What is computed for that column, if it is a computed one.
     pub fn computed(&self, id: ColumnId) -> Option<&Computed> {
@@ -122,8 +196,68 @@ impl TableSchema {
         self.view.as_ref().is_some_and(|view| view.hidden.binary_search(&id).is_ok())
     }
 
+    /// The kind of an index of this table, as `system_schema.indexes` has it.
+    pub fn index_kind(&self, index: &Index) -> &'static str {
+        match (&index.class, self.compact_storage) {
+            (Some(_), _) => "CUSTOM",
+            (None, true) => "KEYS",
+            (None, false) => "COMPOSITES",
+        }
+    }
+
+    /// The options of an index of this table, as `system_schema.indexes` has them: in order of
+    /// names, what it is on among them.
+    pub fn index_options(&self, index: &Index) -> Vec<(String, String)> {
+        let mut options = index.options.clone();
+        let column = quote_identifier(&index.column);
+        let target = match index.target {
+            _ if index.is_local => {
+                let names = self.partition_key().iter().map(|column| quote_json(&column.name));
+                let partition = names.collect::<Vec<_>>().join(",");
+                format!("{{\"pk\":[{partition}],\"ck\":[{}]}}", quote_json(&index.column))
+            }
+            IndexTarget::Values | IndexTarget::Full => column,
+            IndexTarget::Keys | IndexTarget::Entries | IndexTarget::ElementValues => {
+                format!("{}({column})", index.target.name())
+            }
+        };
+        options.push(("target".to_owned(), target));
+        options.extend(index.class.iter().map(|it| ("class_name".to_owned(), it.clone())));
+        options.sort();
+        options
+    }
+
     /// The index of that name.
     pub fn index_named(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| index.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for (operator, name) in ViewOperator::NAMES {
+            assert_eq!((operator.name(), ViewOperator::from_name(name)), (name, Some(operator)));
+        }
+        for (target, name) in IndexTarget::NAMES {
+            assert_eq!((target.name(), IndexTarget::from_name(name)), (name, Some(target)));
+        }
+        let column = || "c".to_owned();
+        let all = [
+            Computed::Token,
+            Computed::ElementKey(column()),
+            Computed::ElementValue(column()),
+            Computed::ElementEntry(column()),
+            Computed::KeyOfValue(column()),
+        ];
+        for computed in all {
+            let (kind, column) = computed.parts();
+            assert_eq!(Computed::from_parts(kind, column), Some(computed.clone()));
+            assert_eq!(Computed::from_parts(kind, column.xor(Some("c"))), None);
+        }
+        assert_eq!((ViewOperator::from_name("!="), IndexTarget::from_name("")), (None, None));
     }
 }

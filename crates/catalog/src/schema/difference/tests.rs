@@ -1,11 +1,11 @@
 use super::*;
-use crate::schema::testing::{change, keyspace, table};
+use crate::schema::testing::{CHANGES, change, keyspace, table};
 use model::{ColumnKind, Uuid};
 use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn there_and_back(steps in proptest::collection::vec((0u8..14, 0u8..4, 0u8..4), 0..60)) {
+    fn there_and_back(steps in proptest::collection::vec((0..CHANGES, 0u8..4, 0u8..4), 0..60)) {
         let mut all: Vec<Schema> = vec![Schema::of_system(Uuid::from_u128(1), 2)];
         for (number, (kind, name, variant)) in steps.into_iter().enumerate() {
             let last = all.last().expect("the first");
