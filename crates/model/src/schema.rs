@@ -1,5 +1,5 @@
-//! Tables, keyspaces, user types and their options: plain owned data that can be handed to
-//! another shard, where it is shared as `Rc<TableSchema>`.
+//! Tables, keyspaces, user types and their options: plain owned data that can be handed to another
+//! shard, where it is shared as `Rc<TableSchema>`.
 //!
 //! Invariants
 //!  - *ids-for-life*: a column id is given once per table and never again, so a row blob can be

@@ -5,7 +5,7 @@
 //! those of the base table of the same names, but for computed ones. An index of a base table is
 //! answered from such a view, whose name is [`Index::view_name`].
 
-use super::{ColumnId, TableId, TableSchema};
+use super::{Column, ColumnId, ColumnKind, TableId, TableSchema};
 use crate::types::quote_identifier;
 use crate::value::quote_json;
 
@@ -26,6 +26,9 @@ pub struct View {
     pub hidden: Vec<ColumnId>,
     /// Columns that the base table does not have, in order of ids.
     pub computed: Vec<ComputedColumn>,
+    /// Whether a row lives by its marker alone, whatever cells it has: what it is found by may
+    /// change while its base row stays. See [`View::must_live_by_marker`].
+    pub lives_by_marker: bool,
     /// Whether a write of the base table is acknowledged only when this view has its part.
     pub is_synchronous: bool,
 }
@@ -184,6 +187,15 @@ impl Computed {
 }
 
 impl View {
+    /// Whether rows of a view with these key columns live by their markers alone: one of these is
+    /// no key column of the base table.
+    pub fn must_live_by_marker(base: &TableSchema, keys: &[Column], view: &View) -> bool {
+        keys.iter().any(|key| match view.computed(key.id) {
+            Some(computed) => *computed != Computed::Token,
+            None => base.column(&key.name).is_some_and(|it| ColumnKind::Static <= it.kind),
+        })
+    }
+
     /// What is computed for that column, if it is a computed one.
     pub fn computed(&self, id: ColumnId) -> Option<&Computed> {
         self.computed.iter().find(|column| column.id == id).map(|column| &column.computed)
@@ -225,6 +237,11 @@ impl TableSchema {
         options.extend(index.class.iter().map(|it| ("class_name".to_owned(), it.clone())));
         options.sort();
         options
+    }
+
+    /// Whether rows live by their markers alone.
+    pub fn lives_by_marker(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.lives_by_marker)
     }
 
     /// The index of that name.

@@ -48,6 +48,8 @@ pub struct QueryCompactor<'c> {
     regulars: ColumnPlan<'c>,
     page: Page,
     partition: Option<Partition>,
+    /// Whether rows live by their markers alone.
+    by_marker: bool,
     stopped: bool,
 }
 
@@ -112,6 +114,7 @@ impl<'c> QueryCompactor<'c> {
             regulars: ColumnPlan::new(layout.regulars()),
             page: Page { bytes: Vec::with_capacity(first_bytes(command)), ..Page::default() },
             partition: None,
+            by_marker: schema.lives_by_marker(),
             stopped: false,
         }
     }
@@ -227,7 +230,9 @@ impl<'c> QueryCompactor<'c> {
             let start = self.page.bytes.len();
             self.page.bytes.reserve(self.regulars.bytes_max(blob) + key.len() + KEY_ROOM_BYTES);
             let any = self.put_plain(key, cells);
-            if any.is_some_and(|any| any || (has_marker && !self.regulars.tells_liveness())) {
+            let by_marker = has_marker && !self.regulars.tells_liveness();
+            let by_value = has_marker || !self.by_marker;
+            if any.is_some_and(|any| (any && by_value) || by_marker) {
                 return self.count_row(key);
             }
             self.page.bytes.truncate(start);
@@ -349,7 +354,8 @@ impl<'c> QueryCompactor<'c> {
         let Some(partition) = &mut self.partition else { return self.outside() };
         let shadow = partition.tombstone.merge(partition.range);
         let bytes = &mut self.page.bytes;
-        if !any && !row::is_live(self.schema, row, shadow, self.command.now) {
+        let is_seen = any && !self.by_marker;
+        if !is_seen && !row::is_live(self.schema, row, shadow, self.command.now) {
             bytes.truncate(start);
             self.page.tombstones_seen += 1;
             if self.command.tombstone_limit <= self.page.tombstones_seen {

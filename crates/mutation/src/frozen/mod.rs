@@ -186,12 +186,8 @@ impl<'a> FrozenView<'a> {
         self.row_count as usize
     }
     /// Clustering keys and rows, sorted.
-    pub fn rows(&self) -> impl Iterator<Item = (&'a [u8], RowView<'a>)> + use<'a> {
-        let mut cursor = Cursor::new(self.rows);
-        (0..self.row_count).map_while(move |_| {
-            let (key, row) = read_row(&mut cursor).ok()?;
-            Some((key, RowView::trusted(row)))
-        })
+    pub fn rows(&self) -> Rows<'a> {
+        Rows { cursor: Cursor::new(self.rows), left: self.row_count }
     }
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
@@ -222,6 +218,23 @@ impl<'a> FrozenView<'a> {
         out.extend(changes.map(Fragment::from));
         out.push(Fragment::PartitionEnd);
         out
+    }
+}
+
+/// Iterator of [`FrozenView::rows`].
+#[derive(Clone, Debug)]
+pub struct Rows<'a> {
+    cursor: Cursor<'a>,
+    left: u64,
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = (&'a [u8], RowView<'a>);
+    #[inline]
+    fn next(&mut self) -> Option<(&'a [u8], RowView<'a>)> {
+        self.left = self.left.checked_sub(1)?;
+        let (key, row) = read_row(&mut self.cursor).ok()?;
+        Some((key, RowView::trusted(row)))
     }
 }
 

@@ -115,19 +115,22 @@ pub fn apply_tombstone(row: RowView<'_>, tombstone: Tombstone, out: &mut Vec<u8>
 }
 
 /// Whether a reader sees the row at second `now`: its marker is live, or a cell of a column that
-/// `schema` still has. `shadow` is what range and partition deletions cover.
+/// `schema` still has, unless its rows live by their markers alone. `shadow` is what range and
+/// partition deletions cover.
 pub fn is_live(schema: &TableSchema, row: RowView<'_>, shadow: Tombstone, now: i64) -> bool {
     let cover = shadow.merge(row.deletion());
     let by_marker =
         row.marker.is_some_and(|marker| !cover.covers(marker.timestamp()) && marker.is_live(now));
-    by_marker
-        || row.columns().any(|(id, data)| {
-            let live = match data {
-                ColumnData::Atomic(cell) => !cover.covers(cell.timestamp) && cell.is_live(now),
-                ColumnData::Collection(view) => collection::is_any_live(view, cover, now),
-            };
-            live && schema.column_by_id(id).is_some()
-        })
+    if by_marker || schema.lives_by_marker() {
+        return by_marker;
+    }
+    row.columns().any(|(id, data)| {
+        let live = match data {
+            ColumnData::Atomic(cell) => !cover.covers(cell.timestamp) && cell.is_live(now),
+            ColumnData::Collection(view) => collection::is_any_live(view, cover, now),
+        };
+        live && schema.column_by_id(id).is_some()
+    })
 }
 
 /// A hash of which parts of a row a reader sees, as [`is_live`] does: of its marker, its columns,

@@ -92,8 +92,8 @@ impl Marker {
             Marker::Dead { timestamp, deletion_time } => Cell::dead(timestamp, deletion_time),
         }
     }
-    /// The inverse of [`Marker::cell`].
-    fn of_cell(cell: Cell<'_>) -> Marker {
+    /// The marker that reconciles and expires as a cell does, whatever its value.
+    pub fn of_cell(cell: Cell<'_>) -> Marker {
         let timestamp = cell.timestamp;
         match cell.state {
             CellState::Expiring { expiry, ttl, .. } => Marker::Expiring { timestamp, expiry, ttl },
