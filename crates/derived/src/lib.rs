@@ -50,6 +50,8 @@ mod need;
 mod out;
 mod place;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub use deriver::Deriver;
 pub use need::{Need, need};
