@@ -153,6 +153,7 @@ pub fn view(base: &TableSchema, variant: u8, id: u128) -> TableSchema {
         hidden: vec![of("hidden")],
         computed: vec![ComputedColumn { id: of("idx_token"), computed }],
         is_synchronous: variant & 2 == 0,
+        lives_by_marker: false,
     };
     made.view = Some(Box::new(view));
     made

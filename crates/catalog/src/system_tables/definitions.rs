@@ -118,6 +118,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     // Batches of several shards: in the log that is always synced, and before the data log.
     core("batchlog", "id uuid p; data blob; version int; written_at timestamp"),
+    // Ours: what writes brought with them for views elsewhere, until it is there. On the shard of
+    // the write, in its entry of the data log.
+    Definition {
+        gc_grace_secs: 0,
+        ..stored("nereid_view_updates", "id uuid p; data blob; version int; written_at timestamp")
+    },
     computed(
         "peers",
         "peer inet p; data_center text; host_id uuid; preferred_ip inet; rack text; \

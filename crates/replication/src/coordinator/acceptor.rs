@@ -18,6 +18,9 @@ use mutation::FrozenMutation;
 use runtime::Erased;
 use storage::WriteError;
 
+/// What is read before a promise.
+const ROUND_READ: (&str, &str) = ("the stored state of a round", "the read before a round's write");
+
 /// Its answer to a ballot: what it was asked for, or the later ballot for which it refuses.
 pub(crate) type Verdict<T> = Result<T, Ballot>;
 
@@ -139,7 +142,8 @@ impl Coordinator {
         assert!(own, "one-at-a-time: the row of another shard is read");
         let now_secs = runtime::time::wall_micros().div_euclid(1_000_000);
         let command = paxos::read_command(&paxos.schema, Some(place), now_secs);
-        let page = self.storage.read(&command).await.map_err(super::unreadable)?;
+        let page = self.storage.read(&command).await;
+        let page = page.map_err(|error| super::unreadable(error, ROUND_READ))?;
         Ok(paxos::states(&command, &page).pop().map_or(State::default(), |(_, state)| state))
     }
 

@@ -233,7 +233,7 @@ impl Coordinator {
 }
 
 /// A read of batches: of each its blob, and when it was kept.
-fn command(table: &TableEntry, partitions: Partitions) -> ReadCommand {
+pub(super) fn command(table: &TableEntry, partitions: Partitions) -> ReadCommand {
     let column = |name: &str| {
         let column = table.schema.column(name).expect("a column of system.batchlog");
         (column.id, ColumnForm::ValueWithTimes)
@@ -258,7 +258,7 @@ fn command(table: &TableEntry, partitions: Partitions) -> ReadCommand {
     }
 }
 
-fn collect(command: &ReadCommand, page: &Page, found: &mut Vec<Kept>) {
+pub(super) fn collect(command: &ReadCommand, page: &Page, found: &mut Vec<Kept>) {
     range::check_page(command, page);
     for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
         let Ok(id) = Uuid::from_slice(partition.key()) else { continue };

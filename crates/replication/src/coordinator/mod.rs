@@ -4,10 +4,12 @@
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
-//! `rate` (limits of partitions), [`row_ttl`] (rows that say when they expire).
+//! `derived` (what writes change in views), `rate` (limits of partitions), [`row_ttl`] (rows that
+//! say when they expire).
 
 mod acceptor;
 mod batch;
+mod derived;
 mod due;
 mod forget;
 pub mod held;
@@ -18,6 +20,8 @@ pub mod nodes;
 mod rate;
 mod replay;
 pub mod row_ttl;
+
+pub use derived::{Counters as ViewCounters, Outbox};
 
 use crate::counter;
 use crate::epochs::Epochs;
@@ -122,6 +126,7 @@ pub struct Coordinator {
     pub(crate) expired: row_ttl::Counters,
     /// Of clients, to partitions of tables that have limits for them.
     pub(crate) requests: Counts,
+    pub(crate) views: derived::Views,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
     /// Requests that go by where the data is.
@@ -148,6 +153,9 @@ impl Coordinator {
                 async move { Coordinator::set(config, nodes()) }
             };
             runtime::on_all_shards(set).await;
+            let recalled = runtime::on_all_shards(|| async { derived::recall().await }).await;
+            let recalled: Result<Vec<()>, String> = recalled.into_iter().collect();
+            recalled.map_err(WriteError::Refused)?;
             let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "batchlog", batches = finished, "batchlog replayed");
             runtime::local::get::<Coordinator>().recall_repairs().await;
@@ -176,10 +184,14 @@ impl Coordinator {
                 nodes::complete(&*coordinator.map_err(stops)?, written_at, mutations).await
             })
         }))));
+        let storage: Rc<Storage> = runtime::local::get();
+        let views = derived::Views::new(&storage);
+        background.spawn(derived::keep_bringing(views.outbox.clone()));
+        storage.derive_with(Some(Rc::new(derived::Hook)));
         runtime::local::set(Rc::new(Coordinator {
             config,
             cluster: runtime::local::get(),
-            storage: runtime::local::get(),
+            storage,
             shard: runtime::shard_id(),
             background,
             applied: sender,
@@ -190,10 +202,16 @@ impl Coordinator {
             learned,
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
+            views,
             traffic: Traffic::of_shard(),
             epochs: Rc::default(),
             nodes,
         }));
+    }
+
+    /// What is on its way from this shard to views elsewhere.
+    pub fn outbox(&self) -> &derived::Outbox {
+        &self.views.outbox
     }
 
     /// What the scans for expired rows have done; zeros but on shard 0.
@@ -208,6 +226,7 @@ impl Coordinator {
             let stop = || async {
                 let coordinator = runtime::local::get::<Coordinator>();
                 runtime::local::clear::<Coordinator>();
+                coordinator.storage.derive_with(None);
                 coordinator.background.cancel().await;
                 // What is on its way to other nodes leaves hints, which stop later.
                 coordinator.end_relayed();
@@ -771,6 +790,10 @@ pub(crate) fn own_coordinator() -> Result<Rc<Coordinator>, storage::WriteError> 
     runtime::local::try_get().ok_or(storage::WriteError::Stopped)
 }
 
+/// What is read before an increment.
+const COUNTER_READ: (&str, &str) =
+    ("the counter's stored state", "the read before a counter's write");
+
 /// Makes an increment the counter's next state, on the shard that owns it; that state.
 async fn lead_counter(
     table: TableId,
@@ -788,7 +811,8 @@ async fn lead_counter(
     check_owner(&coordinator, entry, view.key());
     let now = runtime::time::wall_micros();
     let command = counter::read_command(&schema, view, now.div_euclid(1_000_000));
-    let page = storage.read(&command).await.map_err(unreadable)?;
+    let page = storage.read(&command).await;
+    let page = page.map_err(|error| unreadable(error, COUNTER_READ))?;
     range::check_page(&command, &page);
     let resolved = counter::resolve(&schema, view, &command, &page, leader, now);
     let resolved = resolved.map_err(storage::WriteError::Damaged)?;
@@ -804,13 +828,16 @@ pub(crate) fn check_owner(coordinator: &Coordinator, table: &TableEntry, key: &[
     );
 }
 
-/// A read that a write needed has failed.
-fn unreadable(error: reader::ReadError) -> storage::WriteError {
+/// A read that a write needed has failed: what is damaged then, and what was waited for.
+fn unreadable(
+    error: reader::ReadError,
+    (what, read): (&'static str, &'static str),
+) -> storage::WriteError {
     match error {
         reader::ReadError::Io(error) => storage::WriteError::Log(error),
         reader::ReadError::Damaged { at, .. } => {
-            storage::WriteError::Damaged(stdx::Damaged::new("the counter's stored state", at))
+            storage::WriteError::Damaged(stdx::Damaged::new(what, at))
         }
-        _ => storage::WriteError::Overloaded("the read before a counter's write"),
+        _ => storage::WriteError::Overloaded(read),
     }
 }

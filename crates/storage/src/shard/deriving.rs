@@ -8,8 +8,8 @@
 //!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:
 //!    before somebody is registered, and after he has gone, there is no other way in. A write that
 //!    has begun before its table derives may still enter underived.
-//!  - *one-group*: what a write brings with it is in the group of the write: after a crash all of it
-//!    is there or nothing, though some of its tables were flushed and others not. So a replay
+//!  - *one-group*: what a write brings with it is in the group of the write: after a crash all of
+//!    it is there or nothing, though some of its tables were flushed and others not. So a replay
 //!    derives nothing: what was derived is in the log.
 //!  - *own-locks*: who derives locks partitions apart from those who read to decide what they
 //!    write ([`crate::Storage::lock_partition`]): those hold theirs while they write.

@@ -1,10 +1,11 @@
 //! One shard's tables and logs at work: the state that its tasks share, and what they do with it.
 //!
-//! From the ground up: this (the state); `locks`, `deriving` (writes that bring others with them), `hot_partitions`, `disk_space`, `guardrail` (what
-//! is large), `prefetch`, `write`; `view` (what a read sees), `cached_page` (a page from the row
-//! cache), `read`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
-//! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
-//! `truncate`, `divide` (tablets that change), `compact`.
+//! From the ground up: this (the state); `locks`, `deriving` (writes that bring others with them),
+//! `hot_partitions`, `disk_space`, `guardrail` (what is large), `prefetch`, `write`; `view` (what a
+//! read sees), `cached_page` (a page from the row cache), `read`, `holders`, `multishard` (reads
+//! over all shards); `start`; `backup`, `flush`, `open` (tables), `replay`, `upload`, `import`,
+//! `snapshot`, `carry` (files from node to node), `truncate`, `divide` (tablets that change),
+//! `compact`.
 
 mod backup;
 pub(crate) mod cached_page;

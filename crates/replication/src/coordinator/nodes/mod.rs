@@ -16,7 +16,7 @@
 //! `write`, `relays` (writes to other data centres), `gather` (questions to several), `repair`
 //! (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes), `owner` (writes
 //! that depend on what is there), `lead` (who leads rounds), `batches`, `holders` (who keeps them),
-//! `complete` (those that are left), `counters`, `truncate`.
+//! `complete` (those that are left), `paired` (what is of views), `counters`, `truncate`.
 
 mod batches;
 mod complete;
@@ -25,6 +25,7 @@ mod gather;
 mod holders;
 mod lead;
 mod owner;
+mod paired;
 mod peers;
 mod planned;
 mod read;
@@ -42,6 +43,7 @@ pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
 pub use lead::Executor;
 pub(crate) use lead::options_of;
 pub use owner::{Owner, Round};
+pub(crate) use paired::{Brought, bring_to};
 pub(crate) use peers::{Cause, call, left, refused};
 pub(crate) use relays::tell_origin;
 pub use rounds::Proposed;
@@ -109,6 +111,12 @@ pub enum Planted {
     ReplaysAnew,
     /// What a relay acknowledges counts for those that it tells, too.
     TrustsRelays,
+    /// What changes in views is derived as if nothing had been there before.
+    DerivesUnread,
+    /// What goes to views elsewhere is not in the group of its write.
+    KeepsNoOutbox,
+    /// It counts as sent before it is.
+    SettlesEarly,
 }
 
 impl Coordinator {

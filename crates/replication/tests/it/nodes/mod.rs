@@ -12,4 +12,5 @@ mod moved;
 mod relays;
 mod repair;
 mod repaired;
+mod views;
 mod world;

@@ -1,0 +1,94 @@
+//! Views: what a write of a base table brings with it, and how that comes to where it belongs.
+//!
+//! Storage hands every write of a table that has views to this room, whoever writes: clients, other
+//! coordinators, batches, rounds of conditional writes, hints, repairs of reads and of rows, and
+//! rows that come from other nodes while ranges move. Here the partition is locked, what has to be
+//! known of it is read, and what changes in the views is derived (crate `derived`). Then one group
+//! of the log holds all of it: the write, those mutations of views that this shard has itself, and
+//! a row of `system.nereid_view_updates`, the outbox, with those that go to other shards and nodes.
+//! These are sent then, and the row is removed when they are where they belong.
+//!
+//! Each replica of the base table derives for itself, and sends to *its* replica of the view
+//! ([`pair`]). They are writes like others there: a view has no views. Nothing that is derived is
+//! wrong whenever and wherever it comes, nor how often: all of it has the times of the write. So
+//! what is in doubt is sent again, and to more replicas rather than to fewer.
+//!
+//! What a move brings as files, to base table or view, is derived from by nobody: who gave it had
+//! derived from it when it was written, and a view's ranges move by themselves, with all that was
+//! derived. What a move brings as rows is written like any write; most of it changes nothing.
+//!
+//! Invariants
+//!  - *with-the-write*: after a crash a write of a base table is there with all that it changes in
+//!    views, here or in the outbox, or none of it is. In periodic sync mode a crash may take back a
+//!    write of the last period of which a view elsewhere has its part already, as it may take it
+//!    from one replica and not from another.
+//!  - *one-at-a-time*: from the read of a partition until what was derived is visible nobody else
+//!    derives from it. Locks are taken in the order of tables and keys.
+//!  - *sent-or-kept*: a row leaves the outbox only after each of its mutations was acknowledged by
+//!    its replica, or a hint of it is on the disk, or all of it was brought to a quorum of all
+//!    replicas; and not before what was acknowledged is durable.
+//!  - *seen-here*: a write is acknowledged after the other shards of this node have what is theirs
+//!    of it; after other nodes have it where the view is synchronous.
+//!  - *bounded*: what is on its way takes a tenth of the shard's memory; who writes waits beyond
+//!    it, and is refused if that takes too long, before anything was written.
+//!
+//! In reading order: [`pair`] (pure), `plans`, `write`, `ship`, `outbox`.
+
+mod outbox;
+pub(crate) mod pair;
+mod plans;
+mod ship;
+mod write;
+
+pub use outbox::Outbox;
+pub(super) use outbox::{keep_bringing, recall};
+
+use super::own_coordinator;
+use cluster::traffic::Count;
+use mutation::FrozenMutation;
+use reader::LocalFuture;
+use std::rc::Rc;
+use storage::{Deriving, Promise, Storage, WriteError};
+
+/// What a shard knows of views.
+pub(crate) struct Views {
+    plans: plans::Cache,
+    pub(crate) outbox: Rc<Outbox>,
+}
+
+impl Views {
+    pub(super) fn new(storage: &Storage) -> Views {
+        let bytes_max = storage.memory_bytes() / outbox::MEMORY_PART;
+        Views { plans: plans::Cache::default(), outbox: Rc::new(Outbox::new(bytes_max)) }
+    }
+}
+
+/// What a shard has sent to views.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Mutations of views that this shard has written, or others of this node.
+    pub pushed_local: Count,
+    /// Those that other nodes have.
+    pub pushed_remote: Count,
+    /// Those that another shard of this node could not write at once.
+    pub failed_local: Count,
+    /// Those that other nodes could not write at once.
+    pub failed_remote: Count,
+    /// Those for which a hint was left.
+    pub hinted: Count,
+    /// Those that had to be brought again.
+    pub brought: Count,
+}
+
+/// Hands the writes that storage has to the shard's coordinator.
+pub(super) struct Hook;
+
+impl Deriving for Hook {
+    fn write(
+        &self,
+        mutations: Vec<FrozenMutation>,
+        promise: Promise,
+    ) -> LocalFuture<'_, Result<(), WriteError>> {
+        Box::pin(async move { own_coordinator()?.write_with_views(mutations, promise).await })
+    }
+}

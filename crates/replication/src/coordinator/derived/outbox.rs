@@ -1,0 +1,281 @@
+//! The outbox of a shard: rows of `system.nereid_view_updates` with mutations of views that are on
+//! their way, each in the group of the write that they follow from.
+//!
+//! What is on its way is held in memory as well, and nobody reads its row. Rows that are left are
+//! known by their names: those of an earlier life, and those of which something could not be
+//! brought to its replica. They are read, and brought to all replicas that their partitions have
+//! now.
+//!
+//! Invariants: those of [`super`]; and
+//!  - *known-or-gone*: a row that is there is on its way, or known, or waits for its removal,
+//!    unless more are left than may be known: those are found at the next start.
+//!  - *of-this-shard*: a row is of a token that this shard has, so that it is in its log, and its
+//!    removal too.
+//!  - *removed-by-its-time*: as in `batchlog`, whose rows have the same form.
+
+use super::Counters;
+use crate::batchlog::{self, Logged};
+use crate::coordinator::due::{Due, take_due};
+use crate::coordinator::held::{self, Kept};
+use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::hints::Hints;
+use cluster::TableEntry;
+use model::{Token, Uuid};
+use mutation::FrozenMutation;
+use mutation::page::{Partitions, RingBound};
+use runtime::sync::{Notify, Permit, Receiver, Semaphore, Sender, channel};
+use runtime::time::{Instant, sleep, timeout};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use storage::WriteError;
+
+/// The part of a shard's memory that may be on its way.
+pub(super) const MEMORY_PART: usize = 10;
+/// Rows that are left and known at most.
+const LEFT_MAX: usize = 1 << 16;
+/// Rows that wait for their removal at most; and that are removed at once.
+const SETTLED_MAX: usize = 1 << 16;
+const REMOVED_AT_ONCE_MAX: usize = 128;
+/// Before what is left is brought again; doubled, up to the most, while nothing can be.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Writers that wait for room at most.
+const WAITING_MAX: usize = 1 << 16;
+
+/// What is on its way from a shard to views elsewhere.
+pub struct Outbox {
+    room: Semaphore,
+    bytes_max: usize,
+    left: RefCell<BTreeSet<Uuid>>,
+    /// Tells that something is left.
+    has_left: Notify,
+    settled: Sender<Settled>,
+    removals: RefCell<Option<Receiver<Settled>>>,
+    pub counters: Counters,
+}
+
+/// A row whose mutations are where they belong.
+pub(super) struct Settled {
+    logged: Logged,
+    /// When that is durable.
+    due: Instant,
+}
+
+impl Due for Settled {
+    fn due(&self) -> Instant {
+        self.due
+    }
+}
+
+impl Outbox {
+    pub(super) fn new(bytes_max: usize) -> Outbox {
+        debug_assert!(0 < bytes_max, "bounded: nothing may be on its way");
+        let bytes_max = bytes_max.max(1);
+        let (settled, removals) = channel(SETTLED_MAX);
+        Outbox {
+            room: Semaphore::new(bytes_max, WAITING_MAX),
+            bytes_max,
+            left: RefCell::default(),
+            has_left: Notify::new(),
+            settled,
+            removals: RefCell::new(Some(removals)),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Bytes that are on their way, and the most.
+    pub fn pending(&self) -> (usize, usize) {
+        (self.bytes_max - self.room.available().min(self.bytes_max), self.bytes_max)
+    }
+
+    /// Rows that are left, to be brought again.
+    pub fn left(&self) -> usize {
+        self.left.borrow().len()
+    }
+
+    /// Room for what is on its way (*bounded*); what is larger than all of it goes alone.
+    pub(super) async fn make_room(
+        &self,
+        bytes: usize,
+        patience: Duration,
+    ) -> Result<Permit, WriteError> {
+        let bytes = bytes.min(self.bytes_max);
+        debug_assert!(0 < bytes, "bounded: room for nothing");
+        let room = timeout(patience, self.room.acquire(bytes)).await;
+        let crowded = WriteError::Overloaded("updates of views on their way to other nodes");
+        match room {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) | Err(_) => Err(crowded),
+        }
+    }
+
+    /// A row, if it is there, has mutations that did not come to where they belong.
+    pub(super) fn leave(&self, id: Uuid) {
+        let mut left = self.left.borrow_mut();
+        debug_assert!(left.len() <= LEFT_MAX, "bounded: {} rows are known", left.len());
+        match left.len() < LEFT_MAX {
+            true => drop(left.insert(id)),
+            false => stdx::probe!("updates of views are brought after the next start only"),
+        }
+        self.has_left.notify_one();
+    }
+
+    /// All of a row is where it belongs: it is removed when that is durable (*sent-or-kept*).
+    pub(super) fn settle(&self, coordinator: &Coordinator, (id, written_at): (Uuid, i64)) {
+        let due = Instant::now() + coordinator.config.batch_memory;
+        debug_assert!(0 < written_at, "removed-by-its-time: {id} of {written_at}");
+        let logged = Logged { id, written_at };
+        if self.settled.try_send(Settled { logged, due }).is_err() {
+            self.leave(id);
+        }
+    }
+}
+
+fn table(coordinator: &Coordinator) -> Rc<TableEntry> {
+    let schema = coordinator.cluster.schema();
+    let table = schema.table("system", "nereid_view_updates").cloned();
+    table.expect("system.nereid_view_updates is a system table")
+}
+
+/// A new row of this shard (*of-this-shard*).
+pub(super) fn new_row(
+    coordinator: &Coordinator,
+    mutations: &[FrozenMutation],
+) -> (Logged, FrozenMutation) {
+    let table = table(coordinator);
+    let is_here = |logged: &Logged| {
+        table.tablets.shard_of(Token::of(logged.id.as_bytes())) == coordinator.shard
+    };
+    let mut logged = Logged::new();
+    while !is_here(&logged) {
+        logged.id = cluster::uuids::random_uuid();
+    }
+    debug_assert!(is_here(&logged), "of-this-shard: a row of another shard");
+    let row = logged.row(&table.schema, mutations, logged.written_at);
+    (logged, row)
+}
+
+/// Finds what an earlier life has left on this shard.
+pub(crate) async fn recall() -> Result<(), String> {
+    let Ok(coordinator) = own_coordinator() else { return Ok(()) };
+    let bound = |token, after| RingBound { token, key: None, after };
+    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let found = read(&coordinator, Partitions::Range { start, end }).await?;
+    let table = table(&coordinator);
+    let is_own = |kept: &Kept| {
+        table.tablets.shard_of(Token::of(kept.logged.id.as_bytes())) == coordinator.shard
+    };
+    assert!(found.iter().all(is_own), "of-this-shard: rows of another shard are found");
+    if !found.is_empty() {
+        tracing::info!(target: "views", rows = found.len(), "updates of views of an earlier run");
+    }
+    found.iter().for_each(|kept| coordinator.views.outbox.leave(kept.logged.id));
+    Ok(())
+}
+
+/// Rows of this shard.
+async fn read(coordinator: &Coordinator, partitions: Partitions) -> Result<Vec<Kept>, String> {
+    let mut command = held::command(&table(coordinator), partitions);
+    let mut found = Vec::new();
+    loop {
+        let page = coordinator.storage.read(&command).await;
+        let page = page.map_err(|error| {
+            format!(
+                "cannot read system.nereid_view_updates on shard {}: {error}",
+                coordinator.shard
+            )
+        })?;
+        held::collect(&command, &page, &mut found);
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// Brings what is left to where it belongs, again and again, for as long as the shard's coordinator
+/// lives; and removes what is there.
+pub(crate) async fn keep_bringing(outbox: Rc<Outbox>) {
+    let removals = outbox.removals.take();
+    let removing = async {
+        if let Some(removals) = removals {
+            remove_durable(removals).await;
+        }
+    };
+    let bringing = async {
+        let mut pause = PAUSE;
+        loop {
+            while outbox.left.borrow().is_empty() {
+                pause = PAUSE;
+                outbox.has_left.notified().await;
+            }
+            // Nobody tells when a node is there again, or has room.
+            sleep(pause).await;
+            let Ok(coordinator) = own_coordinator() else { return };
+            pause = match bring_left(&coordinator, &outbox).await {
+                true => PAUSE,
+                false => (2 * pause).min(PAUSE_MAX),
+            };
+        }
+    };
+    runtime::task::join(removing, bringing).await;
+}
+
+/// Brings all that is left now; whether anything could be.
+async fn bring_left(coordinator: &Coordinator, outbox: &Outbox) -> bool {
+    // Without hints it is not known which tables were truncated.
+    if Hints::of_shard().is_none() && !coordinator.places().others().is_empty() {
+        return false;
+    }
+    let left: Vec<Uuid> = outbox.left.borrow().iter().copied().collect();
+    let mut has_brought = false;
+    for id in left {
+        has_brought |= match bring_one(coordinator, outbox, id).await {
+            Ok(()) => outbox.left.borrow_mut().remove(&id),
+            Err(why) => {
+                tracing::debug!(target: "views", %id, "updates of views are brought later: {why}");
+                false
+            }
+        };
+    }
+    has_brought
+}
+
+async fn bring_one(coordinator: &Coordinator, outbox: &Outbox, id: Uuid) -> Result<(), String> {
+    let found = read(coordinator, Partitions::Key(id.as_bytes().to_vec())).await?;
+    debug_assert!(found.len() < 2, "known-or-gone: {id} is there {} times", found.len());
+    let Some(Kept { logged, kept_at, data }) = found.into_iter().next() else {
+        // Its write never came to be, or it was removed.
+        return Ok(());
+    };
+    let mutations = match batchlog::mutations(&data) {
+        Ok(mutations) => mutations,
+        Err(damaged) => {
+            tracing::error!(target: "views", %id, %damaged, "damaged updates of views are skipped");
+            return Ok(());
+        }
+    };
+    debug_assert!(!mutations.is_empty(), "sent-or-kept: {id} is a row of nothing");
+    outbox.counters.brought.add(mutations.len() as u64);
+    let brought = nodes::complete(coordinator, kept_at, mutations).await;
+    brought.map_err(|error| error.to_string())?;
+    outbox.settle(coordinator, (id, logged.written_at));
+    Ok(())
+}
+
+/// Removes rows that are settled and durable, many together.
+async fn remove_durable(mut settled: Receiver<Settled>) {
+    let mut next = None;
+    while let Some(due) = take_due(&mut settled, &mut next, REMOVED_AT_ONCE_MAX).await {
+        let Ok(coordinator) = own_coordinator() else { return };
+        let table = table(&coordinator);
+        debug_assert!(due.len() <= REMOVED_AT_ONCE_MAX, "bounded: {} at once", due.len());
+        let removals = due.iter().map(|one| one.logged.removal(&table.schema)).collect();
+        if let Err(error) = coordinator.storage.apply_all(removals).await {
+            tracing::warn!(target: "views", %error, "updates of views are sent again");
+            due.iter().for_each(|one| coordinator.views.outbox.leave(one.logged.id));
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Views of a table that clients on all nodes write to, while nodes crash, are cut off, are slow
+//! and lose their connections: `by_v`, whose rows are found by a regular column, and `by_ck`, whose
+//! rows are the table's in another place.
+//!
+//! Invariants
+//!  - *views-follow*: when faults have ended, each replica of a view has just the rows that the
+//!    base table has, read at ALL; and so they are read at QUORUM.
+//!  - *seen-at-once*: on a node that is alone a write that was acknowledged is in its views.
+//!
+//! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
+
+use super::world::*;
+use cluster::SchemaChange;
+use model::schema::View;
+use model::{ColumnId, TableSchema, Token, Type, Uuid};
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
+use mutation::{Cell, CellState, ClusteringRange, FrozenMutation, Marker, MutationBuilder};
+use mutation::{RangeTombstone, RingBound, RowBuilder, RowShape, Tombstone};
+use replication::coordinator::nodes::Planted;
+use replication::hints::Hints;
+use replication::{Consistency, ReadOptions};
+use runtime::task::Scope;
+use runtime::time::sleep;
+use std::cell::Cell as StdCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::{Bytes, Prng};
+use storage::Storage;
+use testkit::config::{change, entry};
+
+const PARTITIONS: i32 = 4;
+const ROWS: i32 = 3;
+const VALUES: i32 = 4;
+const BASE: &str = "r";
+
+/// Rows as they are shown: the key in the order of the base table's columns, and `v`, `w`.
+type Rows = BTreeSet<[Option<i32>; 4]>;
+
+fn view(name: &str, base: &TableSchema) -> TableSchema {
+    let id = Uuid::from_u128(0x3000 + name.len() as u128);
+    let builder = TableSchema::builder("ks", name, id);
+    let int = Type::Int;
+    let builder = match name {
+        "by_v" => builder
+            .partition_key("v", int.clone())
+            .clustering("pk", int.clone())
+            .clustering("ck", int.clone())
+            .regular("w", int),
+        _ => builder
+            .partition_key("ck", int.clone())
+            .clustering("pk", int.clone())
+            .regular("v", int.clone())
+            .regular("w", int),
+    };
+    let mut table = builder.build().expect("a view");
+    table.view = Some(Box::new(View {
+        base: base.id,
+        base_name: base.name.clone(),
+        where_clause: "all of it".to_owned(),
+        lives_by_marker: name == "by_v",
+        ..View::default()
+    }));
+    table
+}
+
+/// Makes the views on a node, as they are to be.
+async fn make_views() {
+    change(|schema| {
+        let base = schema.table("ks", BASE).expect("the base table").schema.clone();
+        let views = ["by_v", "by_ck"].map(|name| view(name, &base));
+        let change = |view: TableSchema| match schema.table("ks", &view.name) {
+            None => Some(SchemaChange::CreateTable(view)),
+            Some(known) if known.schema.view != view.view => Some(SchemaChange::AlterTable(view)),
+            Some(_) => None,
+        };
+        views.into_iter().filter_map(change).collect()
+    })
+    .await;
+}
+
+fn column(table: &TableSchema, name: &str) -> ColumnId {
+    table.column(name).expect("a column").id
+}
+
+/// A write of a client: of rows, or deletions, of one partition.
+fn draw(prng: &mut Prng, timestamp: i64) -> (i32, FrozenMutation) {
+    let table = entry("ks", BASE);
+    let schema = &table.schema;
+    let pk = prng.below(PARTITIONS as u64) as i32;
+    let mut builder = MutationBuilder::new(schema, &pk.to_be_bytes());
+    let deletion = Tombstone::new(timestamp, runtime::time::wall_micros() / 1_000_000);
+    match prng.below(12) {
+        0 => builder.delete_partition(deletion),
+        1 => {
+            let range =
+                ClusteringRange::of_prefix(Bytes::copy_from(&clustering(below(prng, ROWS))));
+            builder.delete_range(RangeTombstone { range, tombstone: deletion });
+        }
+        drawn => {
+            let rows: BTreeSet<i32> = (0..prng.between(1, 2)).map(|_| below(prng, ROWS)).collect();
+            for ck in rows {
+                let mut row = RowBuilder::new(Vec::new());
+                if drawn == 2 {
+                    row.tombstone(deletion);
+                } else if prng.one_in(2) {
+                    row.marker(Marker::Live { timestamp });
+                }
+                for name in ["v", "w"] {
+                    let value = below(prng, VALUES).to_be_bytes();
+                    let state = match prng.below(8) {
+                        0 => CellState::Dead { deletion_time: deletion.deletion_time },
+                        1..5 => CellState::Live { value: &value },
+                        _ => continue,
+                    };
+                    row.cell(column(schema, name), Cell { timestamp, state });
+                }
+                builder.row(&clustering(ck), &row.finish());
+            }
+        }
+    }
+    (pk, builder.freeze())
+}
+
+fn below(prng: &mut Prng, bound: i32) -> i32 {
+    prng.below(bound as u64) as i32
+}
+
+fn command_of(table: &TableSchema) -> ReadCommand {
+    let bound = |token, after| RingBound { token, key: None, after };
+    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let regular = table.columns.iter().filter(|it| it.kind == model::ColumnKind::Regular);
+    let mut columns: Vec<_> = regular.map(|it| (it.id, ColumnForm::Value)).collect();
+    columns.sort_unstable_by_key(|(id, _)| *id);
+    ReadCommand {
+        table: table.id,
+        partitions: Partitions::Range { start, end },
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns,
+        static_count: 0,
+        row_limit: u64::MAX,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: 1 << 20,
+        static_only_rows: false,
+        tombstone_limit: u64::MAX,
+        now: runtime::time::wall_micros().div_euclid(1_000_000),
+        bypass_cache: false,
+        shape: RowShape::Whole,
+        resume: None,
+    }
+}
+
+/// The rows of a page of one of the three tables.
+fn rows_in(table: &TableSchema, command: &ReadCommand, bytes: &[u8]) -> Rows {
+    let int = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("an int"));
+    let mut rows = Rows::new();
+    let page = PageView::parse(bytes, command.layout()).expect("a page");
+    for partition in page.partitions() {
+        for row in partition.rows() {
+            let mut named = BTreeMap::new();
+            named.insert(&*table.partition_key()[0].name, int(partition.key()));
+            let keys = row.clustering();
+            for (place, column) in table.clustering().iter().enumerate() {
+                named.insert(&*column.name, int(&keys[6 * place + 2..6 * place + 6]));
+            }
+            for ((id, _), found) in command.columns.iter().zip(row.columns()) {
+                let column = table.columns.iter().find(|it| it.id == *id).expect("a column");
+                found.value.map(|value| named.insert(&*column.name, int(value)));
+            }
+            rows.insert(["pk", "ck", "v", "w"].map(|name| named.get(name).copied()));
+        }
+    }
+    rows
+}
+
+async fn read_all(name: &str, level: Consistency) -> Result<Rows, String> {
+    let table = entry("ks", name);
+    let mut command = command_of(&table.schema);
+    let options = ReadOptions::new(level, 10 * SECOND);
+    let mut rows = Rows::new();
+    loop {
+        let page = coordinator().read(&table, Token::MIN, &command, &options).await;
+        let page = page.map_err(|error| format!("{name} at {level:?}: {error:?}"))?;
+        rows.append(&mut rows_in(&table.schema, &command, &page.bytes));
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => return Ok(rows),
+        }
+    }
+}
+
+/// What this shard has of a table.
+async fn read_here(name: &'static str) -> Rows {
+    let table = entry("ks", name);
+    let command = command_of(&table.schema);
+    let page = runtime::local::get::<Storage>().read(&command).await.expect("a read");
+    assert!(page.resume.is_none(), "more than a page");
+    rows_in(&table.schema, &command, &page.bytes)
+}
+
+/// What a view has of the rows of its base table.
+fn seen_by(view: &str, rows: &Rows) -> Rows {
+    rows.iter().filter(|[_, _, v, _]| view == "by_ck" || v.is_some()).copied().collect()
+}
+
+/// The clients of a node; they end with it.
+struct Clients {
+    _scope: Scope,
+}
+
+#[derive(Default)]
+struct Model {
+    time: StdCell<i64>,
+    quiet: StdCell<bool>,
+    acknowledged: StdCell<u64>,
+}
+
+async fn client(model: Rc<Model>, mut prng: Prng) {
+    while !model.quiet.get() {
+        // Clients share the times of their writes now and then.
+        model.time.set(model.time.get() + i64::from(!prng.one_in(20)));
+        let level = *prng.pick(&[Consistency::One, Consistency::Quorum]).expect("a level");
+        let (pk, write) = draw(&mut prng, model.time.get());
+        let token = testkit::rows::token(pk);
+        let (table, options) = (entry("ks", BASE), write_options(level));
+        if coordinator().write(&table, token, write, &options).await.is_ok() {
+            model.acknowledged.set(model.acknowledged.get() + 1);
+        }
+        sleep(Duration::from_micros(prng.below(20_000))).await;
+    }
+}
+
+struct Schedule {
+    nodes: Nodes,
+    shards: Vec<u16>,
+    model: Rc<Model>,
+    prng: Prng,
+}
+
+impl Schedule {
+    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
+        let mut prng = Prng::from_seed(seed);
+        let (count, copies) = (prng.between(2, 4), prng.between(1, 3) as u32);
+        let shards: Vec<u16> = (0..count).map(|_| prng.between(1, 3) as u16).collect();
+        let seats: Vec<(u16, u16)> = shards.iter().map(|shards| (*shards, 0)).collect();
+        let copies = copies.min(count as u32);
+        let nodes = Nodes::with(seed, &seats, copies, planted).hinting(Hinting::new());
+        let mut schedule = Schedule { nodes, shards, model: Rc::default(), prng };
+        for node in 0..schedule.nodes.count() {
+            schedule.nodes.run(node, make_views());
+        }
+        (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
+        schedule
+    }
+
+    fn start_clients(&mut self, node: usize) {
+        let (model, prng) = (self.model.clone(), self.prng.fork());
+        self.nodes.run(node, async move {
+            let (scope, mut prng) = (Scope::new(), prng);
+            for _ in 0..2 {
+                drop(scope.spawn(client(model.clone(), prng.fork())));
+            }
+            runtime::local::set(Rc::new(Clients { _scope: scope }));
+        });
+    }
+
+    fn run_for(&mut self, millis: u64) {
+        let millis = 1 + self.prng.below(millis);
+        self.nodes.world.run_for(Duration::from_millis(millis));
+    }
+
+    fn revive(&mut self, node: usize) {
+        self.nodes.start(node);
+        self.nodes.run(node, make_views());
+        self.start_clients(node);
+    }
+
+    /// Something goes wrong, for a while.
+    fn suffer(&mut self) {
+        let count = self.nodes.count() as u64;
+        let (node, other) = (self.prng.below(count) as usize, self.prng.below(count) as usize);
+        match self.prng.below(5) {
+            0 | 1 => {
+                self.nodes.crash(node);
+                self.run_for(800);
+                self.revive(node);
+            }
+            2 => {
+                self.nodes.set_cut(node, true);
+                self.run_for(3000);
+                // It has told nobody, and does not know any more what it had to tell.
+                let dies = self.prng.one_in(2);
+                if dies {
+                    self.nodes.crash(node);
+                }
+                self.nodes.set_cut(node, false);
+                if dies {
+                    self.revive(node);
+                }
+            }
+            3 if node != other => self.nodes.reset(node, other),
+            _ if node != other => {
+                let delay = Duration::from_millis(self.prng.below(300));
+                self.nodes.set_delay(node, other, delay);
+                self.run_for(800);
+                self.nodes.set_delay(node, other, Duration::ZERO);
+            }
+            _ => {}
+        }
+        self.run_for(300);
+    }
+
+    /// Whether nothing is on its way any more.
+    fn is_quiet(&mut self) -> bool {
+        let shards = self.shards.clone();
+        let mut all =
+            (0..).zip(shards).flat_map(|(node, count)| (0..count).map(move |it| (node, it)));
+        all.all(|place| {
+            self.nodes.run_on(place, async {
+                let outbox = runtime::local::get::<replication::Coordinator>();
+                let outbox = outbox.outbox();
+                let hints = Hints::of_shard().expect("hints");
+                outbox.left() == 0 && outbox.pending().0 == 0 && hints.hosts().is_empty()
+            })
+        })
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..120 {
+            self.nodes.world.run_for(SECOND);
+            if self.is_quiet() {
+                return Ok(());
+            }
+        }
+        Err("something is still on its way".to_owned())
+    }
+
+    /// What was found wrong.
+    fn run(mut self, steps: u32) -> Result<(), String> {
+        (0..steps).for_each(|_| self.suffer());
+        self.model.quiet.set(true);
+        self.nodes.world.run_for(10 * SECOND);
+        self.settle()?;
+        // What some replicas have and others have not is told to those, and derived there.
+        let base = self.nodes.run(0, read_all(BASE, Consistency::All))?;
+        self.settle()?;
+        for name in ["by_v", "by_ck"] {
+            let expected = seen_by(name, &base);
+            self.check_replicas(name, &expected)?;
+            let found = self.nodes.run(0, read_all(name, Consistency::Quorum))?;
+            if found != expected {
+                return Err(format!("{name} at QUORUM: {}", difference(&found, &expected)));
+            }
+        }
+        let written = self.model.acknowledged.get();
+        assert!(20 < written, "{written} writes were acknowledged");
+        Ok(())
+    }
+
+    /// *views-follow*, on each node.
+    fn check_replicas(&mut self, name: &'static str, expected: &Rows) -> Result<(), String> {
+        for node in 0..self.nodes.count() {
+            let mut found = Rows::new();
+            for shard in 0..self.shards[node] {
+                found.append(&mut self.nodes.run_on((node, shard), read_here(name)));
+            }
+            let key = |row: &[Option<i32>; 4]| row[if name == "by_v" { 2 } else { 1 }].unwrap();
+            let is_here =
+                |row: &&[Option<i32>; 4]| self.nodes.replicas_of(key(row)).contains(&node);
+            let expected: Rows = expected.iter().filter(is_here).copied().collect();
+            if found != expected {
+                let what = difference(&found, &expected);
+                return Err(format!("{name} on node {node}: {what}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn difference(found: &Rows, expected: &Rows) -> String {
+    let (ghosts, lacks) = (found - expected, expected - found);
+    format!("{ghosts:?} are too many, {lacks:?} are missing")
+}
+
+#[test]
+fn views_follow_their_base_whatever_happens() {
+    for seed in runtime::sim::seeds(12) {
+        let checked = Schedule::new(seed, None).run(8);
+        assert!(checked.is_ok(), "seed {seed}: {}", checked.unwrap_err());
+    }
+}
+
+/// A mistake that is planted is caught within so many schedules.
+fn is_caught(planted: Planted) {
+    let caught = (0..40).find(|seed| Schedule::new(*seed, Some(planted)).run(8).is_err());
+    assert!(caught.is_some(), "{planted:?} is not caught");
+}
+
+#[test]
+fn what_is_derived_without_a_look_at_what_is_there_is_caught() {
+    is_caught(Planted::DerivesUnread);
+}
+
+#[test]
+fn an_update_of_a_view_that_is_not_with_its_write_is_caught() {
+    is_caught(Planted::KeepsNoOutbox);
+}
+
+#[test]
+fn an_update_of_a_view_that_is_forgotten_before_it_came_is_caught() {
+    is_caught(Planted::SettlesEarly);
+}
+
+/// *seen-at-once*: with several shards, of which each has another part of a view.
+#[test]
+fn on_one_node_a_view_has_what_was_acknowledged() {
+    for seed in 0..6 {
+        let mut nodes = Nodes::with(seed, &[(1 + (seed % 4) as u16, 0)], 1, None);
+        nodes.run(0, make_views());
+        let mut prng = Prng::from_seed(seed);
+        let mut time = 0;
+        for life in 0..3 {
+            let mut fork = prng.fork();
+            nodes.run(0, async move {
+                for step in 0..20 {
+                    let (pk, write) = draw(&mut fork, life * 100 + step);
+                    let (table, token) = (entry("ks", BASE), testkit::rows::token(pk));
+                    let options = write_options(Consistency::One);
+                    coordinator().write(&table, token, write, &options).await.expect("a write");
+                    let base = read_all(BASE, Consistency::One).await.expect("a read");
+                    for name in ["by_v", "by_ck"] {
+                        let found = read_all(name, Consistency::One).await.expect("a read");
+                        let expected = seen_by(name, &base);
+                        assert!(found == expected, "{name}: {}", difference(&found, &expected));
+                    }
+                }
+            });
+            time += 1;
+            nodes.crash(0);
+            nodes.start(0);
+            nodes.run(0, make_views());
+        }
+        assert!(time == 3, "all lives were lived");
+    }
+}
