@@ -20,7 +20,10 @@ pub fn consequences<L>(
         SchemaChange::CreateKeyspace(it) => {
             created(&[Resource::Keyspace(it.name.clone()), Resource::FunctionsIn(it.name.clone())])
         }
-        SchemaChange::CreateTable(it) if before.table(&it.keyspace, &it.name).is_none() => {
+        // Who may read or alter a view is said of its base.
+        SchemaChange::CreateTable(it)
+            if it.view.is_none() && before.table(&it.keyspace, &it.name).is_none() =>
+        {
             created(&[Resource::table(&it.keyspace, &it.name)])
         }
         SchemaChange::DropKeyspace(name) => {

@@ -10,10 +10,12 @@
 //! It touches neither rows nor tables of the system: the registry makes changes durable.
 //!
 //! In reading order: [`keyspace`], [`types`], [`table`], [`alter`], [`user_type`], [`options`]
-//! (what `WITH` says of tables), [`compaction`], [`properties`], [`function`].
+//! (what `WITH` says of tables), [`compaction`], [`properties`], [`function`], [`derived`] (views
+//! and indexes, and what changes of tables mean for them).
 
 mod alter;
 mod compaction;
+mod derived;
 mod function;
 mod guardrails;
 mod keyspace;
@@ -31,11 +33,12 @@ mod types;
 mod user_type;
 
 pub use compaction::checked as checked_compaction;
+pub use derived::{indexed, is_of_index};
 pub use function::definition as function_definition;
 pub use guardrails::Rules;
-pub use guardrails::warnings;
 
 use crate::error::Error;
+use crate::guardrail::Guardrail;
 use cluster::{DataCenter, KeyspaceEntry, Schema, SchemaChange};
 use model::Uuid;
 use std::rc::Rc;
@@ -58,6 +61,8 @@ pub struct Context {
     /// The value of a marker in `USING TIMESTAMP`, where there is one.
     pub timestamp: Option<i64>,
     pub rules: Rules,
+    /// Whether all nodes of the cluster can have views and indexes.
+    pub has_views: bool,
 }
 
 /// Changes, in order; none if there is nothing to do.
@@ -71,22 +76,27 @@ pub fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -
 }
 
 fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
-    let later = |what: &str| Err(Error::invalid(format!("{what} is not supported yet")));
     match statement {
         SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),
         SchemaStatement::AlterKeyspace(it) => keyspace::alter(schema, it, context),
         SchemaStatement::DropKeyspace(it) => keyspace::drop(schema, it),
         SchemaStatement::CreateTable(it) => table::create(schema, it, context),
-        SchemaStatement::AlterTable(it) => alter::decide(schema, it, context),
-        SchemaStatement::DropTable(it) => table::drop(schema, it, context),
+        SchemaStatement::AlterTable(it) => {
+            derived::refuse_view(schema, &it.name, "ALTER", context)?;
+            derived::follow(schema, alter::decide(schema, it, context)?)
+        }
+        SchemaStatement::DropTable(it) => {
+            derived::refuse_view(schema, &it.name, "DROP", context)?;
+            derived::follow(schema, table::drop(schema, it, context)?)
+        }
         SchemaStatement::CreateType(it) => user_type::create(schema, it, context),
         SchemaStatement::AlterType(it) => user_type::alter(schema, it, context),
         SchemaStatement::DropType(it) => user_type::drop(schema, it, context),
-        SchemaStatement::CreateIndex(_) => later("CREATE INDEX"),
-        SchemaStatement::DropIndex(it) => absent(schema, it, context, "Index"),
-        SchemaStatement::CreateView(_) => later("CREATE MATERIALIZED VIEW"),
-        SchemaStatement::AlterView(_) => later("ALTER MATERIALIZED VIEW"),
-        SchemaStatement::DropView(it) => absent(schema, it, context, "Materialized view"),
+        SchemaStatement::CreateIndex(it) => derived::create_index(schema, it, context),
+        SchemaStatement::DropIndex(it) => derived::drop_index(schema, it, context),
+        SchemaStatement::CreateView(it) => derived::create_view(schema, it, context),
+        SchemaStatement::AlterView(it) => derived::alter_view(schema, it, context),
+        SchemaStatement::DropView(it) => derived::drop_view(schema, it, context),
         SchemaStatement::CreateFunction(it) => function::create(schema, it, context),
         SchemaStatement::DropFunction(it) => function::drop(schema, it, context),
         SchemaStatement::CreateAggregate(it) => function::create_aggregate(schema, it, context),
@@ -94,20 +104,18 @@ fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Dec
     }
 }
 
-/// DROP of something of which there can be none yet.
-fn absent(
+/// The warnings that a statement gives rise to, on the schema as it made it, each with the
+/// guardrail that it has met, if one.
+pub fn warnings(
     schema: &Schema,
-    statement: &syntax::ast::Drop,
-    context: &Context,
-    what: &str,
-) -> Decision {
-    if statement.if_exists {
-        return Ok(Vec::new());
-    }
-    let keyspace = named_keyspace(&statement.name, context)?;
-    need_keyspace(schema, keyspace)?;
-    let name = &statement.name.name.text;
-    Err(Error::invalid(format!("{what} '{name}' does not exist in keyspace '{keyspace}'")))
+    statement: &SchemaStatement,
+    rules: &Rules,
+    keyspace: Option<&str>,
+) -> Vec<(Option<Guardrail>, String)> {
+    let mut warnings = guardrails::warnings(schema, statement, rules, keyspace);
+    let of_views = derived::warnings(schema, statement, rules, keyspace).into_iter();
+    warnings.extend(of_views.map(|text| (None, text)));
+    warnings
 }
 
 /// The keyspace that a name says, or the one in use.

@@ -4,13 +4,14 @@ pub mod resources;
 
 use resources::{home, of_keyspace};
 
+use crate::ddl;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::types;
 use auth::{Need, Permission, Resource};
 use cluster::{Cluster, Schema};
 use model::{TableSchema, Type};
-use syntax::ast::{CreateAggregate, IfPresent, QualifiedName, SchemaStatement};
+use syntax::ast::{AlterView, CreateAggregate, IfPresent, QualifiedName, SchemaStatement};
 
 /// The needs of what reads and writes rows; what others need depends on the session's keyspace.
 /// `called` are functions and aggregates of users.
@@ -62,8 +63,13 @@ fn of_read(table: &TableSchema) -> Option<Need> {
         "system" => matches!(table.name.as_str(), "local" | "peers" | "peers_v2" | "one_row"),
         _ => false,
     };
-    let resource = || Resource::table(&table.keyspace, &table.name);
-    (!for_all).then(|| Need::new(Permission::Select, resource()))
+    (!for_all).then(|| Need::new(Permission::Select, of_table(table)))
+}
+
+/// A table; the base of a view, whose rows a view has.
+fn of_table(table: &TableSchema) -> Resource {
+    let base = table.view.as_ref().map_or(&table.name, |view| &view.base_name);
+    Resource::table(&table.keyspace, base)
 }
 
 /// A condition reveals what is stored.
@@ -124,11 +130,22 @@ pub fn of_schema(
         SchemaStatement::AlterType(it) => one(Alter, all_of(&it.name)?),
         SchemaStatement::DropType(it) => one(Drop, all_of(&it.name)?),
         SchemaStatement::CreateIndex(it) => one(Alter, table(&it.table)?),
-        SchemaStatement::CreateView(it) => one(Alter, table(&it.base)?),
-        // The tables that these belong to are not known: who may alter all of the keyspace, may.
-        SchemaStatement::DropIndex(it) => one(Alter, all_of(&it.name)?),
-        SchemaStatement::AlterView(it) => one(Alter, all_of(&it.name)?),
-        SchemaStatement::DropView(it) => one(Alter, all_of(&it.name)?),
+        // Of the base, which is in the keyspace of its view.
+        SchemaStatement::CreateView(it) => {
+            let owner = home(&it.name, keyspace)?;
+            let owner = it.base.keyspace.as_ref().map_or(owner, |name| &name.text);
+            one(Alter, Resource::table(owner, &it.base.name.text))
+        }
+        // That there is none is reported by the execution.
+        SchemaStatement::DropIndex(it) => {
+            let base = ddl::indexed(schema, home(&it.name, keyspace)?, &it.name.name.text);
+            Ok(base.map(|base| Need::new(Alter, of_table(&base.schema))).into_iter().collect())
+        }
+        SchemaStatement::AlterView(AlterView { name, .. })
+        | SchemaStatement::DropView(syntax::ast::Drop { name, .. }) => {
+            let view = schema.table(home(name, keyspace)?, &name.name.text);
+            Ok(view.map(|view| Need::new(Alter, of_table(&view.schema))).into_iter().collect())
+        }
         SchemaStatement::CreateFunction(it) => {
             let types = it.arguments.iter().map(|(_, ty)| ty);
             let signature = (&it.name, resolved(schema, keyspace, &it.name, types)?);
@@ -204,4 +221,43 @@ fn resolved<'t>(
 ) -> Result<Vec<Type>, Error> {
     let owner = home(name, keyspace)?;
     written.map(|ty| Ok(types::resolve(schema, owner, ty)?.freeze())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ddl::testing::Node;
+    use syntax::ast::Statement;
+
+    #[test]
+    fn who_may_alter_or_read_a_table_may_do_so_with_its_views() {
+        let space = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', \
+                     'replication_factor': 1}";
+        let view = "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM t PRIMARY KEY (p)";
+        let node = Node::after(&[
+            space,
+            "CREATE TABLE t (p int PRIMARY KEY, v int)",
+            view,
+            "CREATE INDEX i ON t (v)",
+        ]);
+        let check = |text: &str, keyspace: Option<&str>, expected: &str| {
+            let parsed = syntax::parse(text).expect("a statement").statement;
+            let Statement::Schema(statement) = parsed else { panic!("no DDL: {text}") };
+            let needs = of_schema(&node.schema, &statement, keyspace).expect("needs");
+            let needs: Vec<String> =
+                needs.iter().map(|it| format!("{:?} {}", it.permission, it.resource)).collect();
+            assert_eq!(needs.join(", "), expected, "{text}");
+        };
+        let of_base = "Alter <table ks.t>";
+        check(view, None, of_base);
+        check("ALTER MATERIALIZED VIEW mv WITH comment = ''", Some("ks"), of_base);
+        check("DROP MATERIALIZED VIEW ks.mv", None, of_base);
+        check("CREATE INDEX ON t (v)", Some("ks"), of_base);
+        check("DROP INDEX i", Some("ks"), of_base);
+        check("DROP INDEX j", Some("ks"), "");
+        check("DROP MATERIALIZED VIEW mw", Some("ks"), "");
+        let table = &node.schema.table("ks", "mv").expect("the view").schema;
+        let read = of_read(table).map(|need| need.resource.to_string());
+        assert_eq!(read.as_deref(), Some("<table ks.t>"));
+    }
 }

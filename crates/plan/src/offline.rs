@@ -169,6 +169,7 @@ impl State {
             now_micros: self.micros,
             timestamp: None,
             rules: Rules::of_tools(),
+            has_views: true,
         };
         if let Some(name) = name_of(statement) {
             if let Some(keyspace) = &mut name.keyspace {

@@ -49,6 +49,7 @@ fn compression(given: &Rc<[(String, String)]>) -> Result<(), String> {
 pub struct Options {
     // What SELECT is allowed.
     pub strict_allow_filtering: Live<Restriction>,
+    pub strict_is_not_null_in_views: Live<Restriction>,
     pub max_partition_key_restrictions_per_query: Live<i64>,
     pub max_clustering_key_restrictions_per_query: Live<i64>,
     pub max_relations_in_where_clause: Live<i64>,
@@ -121,6 +122,7 @@ impl Options {
         };
         let options = Options {
             strict_allow_filtering: mode("strict_allow_filtering", Restriction::Warned),
+            strict_is_not_null_in_views: mode("strict_is_not_null_in_views", Restriction::Warned),
             max_partition_key_restrictions_per_query: natural(
                 "max_partition_key_restrictions_per_query",
                 100,

@@ -321,6 +321,11 @@ fn plan(
         ast::Statement::Truncate(truncate) => {
             let table = table(schema, keyspace, &truncate.table)?;
             refuse_writes_of_system(table)?;
+            if table.schema.view.is_some() {
+                return Err(Error::invalid(
+                    "Cannot TRUNCATE materialized view directly; must truncate base table instead",
+                ));
+            }
             markers.enter(&table.schema);
             let timeout = truncate.using.timeout.as_ref();
             let timeout = timeout.map(|expr| {

@@ -28,6 +28,14 @@ pub(crate) fn table<'s>(
     schema.table(keyspace, &name.name.text).ok_or_else(unknown)
 }
 
+/// An error for views, whose rows are those of their bases.
+pub(crate) fn refuse_writes_of_views(table: &TableEntry) -> Result<(), Error> {
+    match table.schema.view {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid("Cannot directly modify a materialized view")),
+    }
+}
+
 /// An error for the tables that the node itself lives by: what clients could write into them would
 /// be believed at the next start.
 pub(crate) fn refuse_writes_of_system(table: &TableEntry) -> Result<(), Error> {

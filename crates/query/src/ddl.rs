@@ -7,7 +7,7 @@ use crate::error::CqlError;
 use crate::processor::Processor;
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
-use cluster::{Authorizer, ChangeError, Cluster, Schema, centers};
+use cluster::{Authorizer, ChangeError, Cluster, Schema, centers, features};
 use functions::Engine;
 use plan::ddl::{Context, Rules, decide, function_definition, warnings};
 use syntax::ast::SchemaStatement;
@@ -32,6 +32,7 @@ pub(crate) async fn execute(
         now_micros: runtime::time::wall_micros(),
         timestamp,
         rules: rules.clone(),
+        has_views: cluster.topology().enables(features::VIEWS),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
         let function = function_definition(&cluster.schema(), create, &context)?;

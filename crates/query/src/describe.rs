@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //!  - *in-order-of-need*: statements stand in an order in which they can be executed: a keyspace,
-//!    its types (those that others use first), its functions, its aggregates, its tables; then,
-//!    WITH INTERNALS, roles, grants and service levels.
+//!    its types (those that others use first), its functions, its aggregates, its tables each with
+//!    its indexes, its views; then, WITH INTERNALS, roles, grants and service levels.
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
@@ -14,6 +14,7 @@ mod access;
 mod paging;
 #[cfg(test)]
 mod tests;
+mod views;
 
 use crate::error::CqlError;
 use crate::parameters::Parameters;
@@ -129,7 +130,7 @@ fn answer(
         Described::Table(name) => {
             let (entry, name) = scope.named(name)?;
             match entry.tables.get(name) {
-                Some(table) => only(table_entry(table, scope.internals)),
+                Some(table) => Ok(scope.table(table)),
                 None => match paxos_entry(schema, entry, name) {
                     Some(shown) => only(shown),
                     None => missing("Table", name, "keyspace ", entry),
@@ -143,8 +144,8 @@ fn answer(
                 None => missing("User defined type", name, "", entry),
             }
         }
-        Described::Index(name) => scope.missing("Table for existing index", name, ""),
-        Described::View(name) => scope.missing("Materialized view", name, "keyspace "),
+        Described::Index(name) => scope.named_index(name),
+        Described::View(name) => scope.named_view(name),
         Described::Function(name) => {
             let (entry, name) = scope.named(name)?;
             match entry.functions(name) {
@@ -211,11 +212,6 @@ impl<'a> Scope<'a> {
         Ok((self.keyspace(keyspace)?, &name.name.text))
     }
 
-    fn missing<T>(&self, what: &str, name: &QualifiedName, place: &str) -> Result<T, CqlError> {
-        let (entry, name) = self.named(name)?;
-        missing(what, name, place, entry)
-    }
-
     /// A keyspace, or else a table of the keyspace in use.
     fn any(&self, name: &QualifiedName) -> Result<Answer, CqlError> {
         let text = &name.name.text;
@@ -229,7 +225,10 @@ impl<'a> Scope<'a> {
         }
         let (entry, _) = self.named(name)?;
         if let Some(table) = entry.tables.get(text) {
-            return Ok(Answer::Statements(vec![table_entry(table, self.internals)]));
+            return Ok(self.table(table));
+        }
+        if let Some(index) = self.index(entry, text) {
+            return Ok(index);
         }
         if let Some(user) = entry.types.get(text) {
             return Ok(Answer::Statements(vec![type_entry(user)]));
@@ -257,12 +256,18 @@ impl<'a> Scope<'a> {
         entries.extend(types(entry));
         entries.extend(functions(entry));
         entries.extend(aggregates(entry));
-        entries.extend(self.tables(entry));
+        for table in entry.tables.values().filter(|table| table.schema.view.is_none()) {
+            entries.push(table_entry(table, self.internals));
+            entries.extend(self.indexes(table));
+        }
+        let views = views::views(self.schema, entry).into_iter();
+        entries.extend(views.map(|view| self.view_entry(view)));
         entries
     }
 
     fn tables(&self, entry: &KeyspaceEntry) -> Vec<Entry> {
-        entry.tables.values().map(|table| table_entry(table, self.internals)).collect()
+        let tables = entry.tables.values().filter(|table| table.schema.view.is_none());
+        tables.map(|table| table_entry(table, self.internals)).collect()
     }
 
     /// What is in the keyspace in use, or in all where none is.

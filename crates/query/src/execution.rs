@@ -377,11 +377,19 @@ impl Processor {
         }
         let patience = &self.timeouts().truncate_request_timeout;
         let patience = request.timeout.unwrap_or_else(|| patience.get().0);
-        match self.coordinator().truncate(table.schema.id, patience).await {
-            Ok(()) => Ok(Response::VOID),
-            Err(WriteError::Timeout { consistency, .. }) => Err(timed_out(statement, consistency)),
-            Err(error) => Err(CqlError::Truncate(format!("Error during truncate: {error}"))),
+        // The base is the first one: what is written to it meanwhile is in its views.
+        for id in std::iter::once(&table.schema.id).chain(&*table.views) {
+            match self.coordinator().truncate(*id, patience).await {
+                Ok(()) => {}
+                Err(WriteError::Timeout { consistency, .. }) => {
+                    return Err(timed_out(statement, consistency));
+                }
+                Err(error) => {
+                    return Err(CqlError::Truncate(format!("Error during truncate: {error}")));
+                }
+            }
         }
+        Ok(Response::VOID)
     }
 
     /// The same, of a statement that is about to be executed.

@@ -1,5 +1,7 @@
 //! The CQL text that makes a keyspace, a type or a table again, as DESCRIBE prints it.
 
+mod views;
+
 use super::{ColumnKind, DroppedColumn, Keyspace, TableOptions, TableSchema};
 use crate::types::{Type, UserType, quote_identifier};
 use crate::value::quote_string;

@@ -176,8 +176,7 @@ pub(super) const LIMITS: &[OptionRow] = &[
     )
     .live(),
     word("strict_is_not_null_in_views", "warn", MODES, "Refuse IS NOT NULL of other columns")
-        .live()
-        .idle(),
+        .live(),
     word(
         "restrict_twcs_without_default_ttl",
         "warn",

@@ -29,6 +29,8 @@ pub struct Rules {
     strategies_refused: Vec<String>,
     windows_without_ttl: Restriction,
     windows_max: i64,
+    /// Of columns that are not in a view's key.
+    pub(super) not_null: Restriction,
     /// Those that may hold copies.
     nodes: i64,
 }
@@ -91,6 +93,7 @@ impl Rules {
             strategies_refused,
             windows_without_ttl: options.restrict_twcs_without_default_ttl.get(),
             windows_max: options.twcs_max_window_count.get(),
+            not_null: options.strict_is_not_null_in_views.get(),
             nodes: 1,
         }
     }
@@ -238,7 +241,7 @@ fn window_secs(compaction: &Map) -> i64 {
 
 /// The warnings that a statement gives rise to, on the schema as it made it, each with the
 /// guardrail that it has met, if one.
-pub fn warnings(
+pub(super) fn warnings(
     schema: &Schema,
     statement: &SchemaStatement,
     rules: &Rules,

@@ -19,7 +19,9 @@ pub(super) fn check(change: &SchemaChange) -> Result<(), Error> {
     match change {
         SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table) => {
             let columns = table.columns.iter().map(|column| &column.name);
-            let mut names = columns.chain(table.dropped.iter().map(|column| &column.name));
+            let indexes = table.indexes.iter().map(|index| &index.name);
+            let dropped = table.dropped.iter().map(|column| &column.name);
+            let mut names = columns.chain(dropped).chain(indexes);
             names.try_for_each(|column| fits(table.name.len(), column.len()))
         }
         SchemaChange::CreateFunction(it) => fits(it.name.len(), listed(it.argument_types())),

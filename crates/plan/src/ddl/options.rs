@@ -71,6 +71,20 @@ pub(super) fn table_id(properties: &Properties<'_>) -> Result<Option<Uuid>, Erro
 
 /// The options of a table that had `options` and is given `properties`.
 pub(super) fn apply(
+    options: TableOptions,
+    properties: &Properties<'_>,
+) -> Result<TableOptions, Error> {
+    if properties.boolean("synchronous_updates")? == Some(true) {
+        return Err(Error::invalid(
+            "The synchronous_updates option is only applicable to materialized views, not to base \
+             tables",
+        ));
+    }
+    of_view(options, properties)
+}
+
+/// The same of a view; whether its updates are synchronous is no option of its table.
+pub(super) fn of_view(
     mut options: TableOptions,
     properties: &Properties<'_>,
 ) -> Result<TableOptions, Error> {
@@ -114,12 +128,6 @@ pub(super) fn apply(
     }
     if let Some(given) = properties.map("tablets")? {
         options.tablets = tablets(given)?;
-    }
-    if properties.boolean("synchronous_updates")? == Some(true) {
-        return Err(Error::invalid(
-            "The synchronous_updates option is only applicable to materialized views, not to base \
-             tables",
-        ));
     }
     if properties.get("cdc").is_some() {
         refuse_cdc(properties)?;
@@ -309,7 +317,7 @@ fn tablets(given: Options) -> Result<Options, Error> {
 }
 
 /// Off is all that it can be.
-fn refuse_cdc(properties: &Properties<'_>) -> Result<(), Error> {
+pub(super) fn refuse_cdc(properties: &Properties<'_>) -> Result<(), Error> {
     let off = match properties.map("cdc") {
         Ok(given) => given
             .iter()

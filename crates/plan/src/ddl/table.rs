@@ -3,8 +3,8 @@
 use super::properties::Properties;
 use super::types;
 use super::{
-    Context, Decision, NAME_CHARS_MAX, is_plain_name, named_keyspace, need_keyspace, options,
-    racks, refuse_system, row_ttl,
+    Context, Decision, NAME_CHARS_MAX, Rules, is_plain_name, named_keyspace, need_keyspace,
+    options, racks, refuse_system, row_ttl,
 };
 use crate::compression::compression;
 use crate::error::Error;
@@ -28,17 +28,7 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
     need_keyspace(schema, keyspace)?;
     check_name(name)?;
     let properties = Properties(&it.properties.properties);
-    let mut defaults = TableOptions::new();
-    // What an operator wrote and is none: as if it were not there.
-    if let Ok(retry) = speculative_retry(&context.rules.speculative_retry) {
-        defaults.speculative_retry = retry;
-    }
-    if let Ok(compression) = compression(context.rules.compression.clone())
-        && !context.rules.compression.is_empty()
-    {
-        defaults.compression = compression;
-    }
-    let options = options::apply(defaults, &properties)?;
+    let options = options::apply(defaults(&context.rules), &properties)?;
     check_tablets(schema, keyspace, &options)?;
     racks::check_owners(schema, keyspace, &context.data_centers)?;
     context.rules.check_windows(&options)?;
@@ -73,6 +63,21 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
             Err(Error::AlreadyExists { keyspace, table })
         }
     }
+}
+
+/// The options of a table of which nothing is said.
+pub(super) fn defaults(rules: &Rules) -> TableOptions {
+    let mut defaults = TableOptions::new();
+    // What an operator wrote and is none: as if it were not there.
+    if let Ok(retry) = speculative_retry(&rules.speculative_retry) {
+        defaults.speculative_retry = retry;
+    }
+    if let Ok(compression) = compression(rules.compression.clone())
+        && !rules.compression.is_empty()
+    {
+        defaults.compression = compression;
+    }
+    defaults
 }
 
 pub(super) fn drop(schema: &Schema, it: &Drop, context: &Context) -> Decision {

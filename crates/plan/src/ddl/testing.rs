@@ -12,6 +12,8 @@ pub struct Node {
     pub schema: Schema,
     pub rules: Rules,
     pub data_centers: Vec<DataCenter>,
+    /// Whether all nodes of the cluster can have views and indexes.
+    pub has_views: bool,
     statements: u32,
 }
 
@@ -21,7 +23,7 @@ impl Node {
         let (name, racks) = ("dc1".to_owned(), vec!["r1".to_owned()]);
         let data_centers = vec![DataCenter { name, racks, owners: 1 }];
         let schema = Schema::of_system(Uuid::nil(), 1);
-        Node { schema, rules: Rules::of_tools(), data_centers, statements: 0 }
+        Node { schema, rules: Rules::of_tools(), data_centers, has_views: true, statements: 0 }
     }
 
     /// After these statements, which all succeed.
@@ -56,6 +58,7 @@ impl Node {
             now_micros: i64::from(self.statements) * 2 + 1,
             timestamp: None,
             rules: self.rules.clone(),
+            has_views: self.has_views,
         }
     }
 }

@@ -498,26 +498,6 @@ fn a_changed_type_is_followed() {
     }
 }
 
-#[test]
-fn what_is_not_there_yet_says_so() {
-    let table = "CREATE TABLE t (p int PRIMARY KEY, v int)";
-    check_refused(
-        &[KS, table],
-        &[
-            ("CREATE INDEX ON t (v)", "2200 CREATE INDEX is not supported yet"),
-            ("DROP INDEX i", "2200 Index 'i' does not exist in keyspace 'ks'"),
-            (
-                "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE v IS NOT NULL AND p IS NOT \
-                 NULL PRIMARY KEY (v, p)",
-                "2200 CREATE MATERIALIZED VIEW is not supported yet",
-            ),
-            ("DROP MATERIALIZED VIEW w", "2200 Materialized view 'w' does not exist"),
-        ],
-    );
-    check(&[KS], "DROP INDEX IF EXISTS i", "");
-    check(&[KS], "DROP FUNCTION IF EXISTS f", "");
-}
-
 /// The options that a table gets, or what is said against them.
 fn options_of(with: &str) -> Result<TableOptions, Error> {
     let statement = format!("CREATE TABLE t (p int PRIMARY KEY) WITH {with}");

@@ -10,7 +10,7 @@ use crate::metadata::ResultMetadata;
 use crate::restrictions::{
     ClusteringPlan, KeyValue, PartitionPlan, Purpose, Restrictions, analyze,
 };
-use crate::tables::refuse_writes_of_system;
+use crate::tables::{refuse_writes_of_system, refuse_writes_of_views};
 use crate::term::{Inputs, JsonColumn, Preparer, Term};
 use cluster::{Schema, TableEntry, TableKind};
 use model::{Column, ColumnKind, TableSchema, Type};
@@ -133,7 +133,10 @@ fn check_writable(table: &TableEntry) -> Result<(), Error> {
     match table.kind {
         // Some can be written: whether this one can is found out when it is.
         TableKind::Virtual => Ok(()),
-        TableKind::Stored => refuse_writes_of_system(table),
+        TableKind::Stored => {
+            refuse_writes_of_views(table)?;
+            refuse_writes_of_system(table)
+        }
     }
 }
 

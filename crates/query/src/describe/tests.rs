@@ -181,3 +181,61 @@ fn pages_are_of_one_state_of_roles_too() {
     assert_eq!(super::version(of_schema, 5), super::version(of_schema, 5));
     assert_ne!(super::version(of_schema, 5), super::version(of_schema, 6));
 }
+
+#[test]
+fn views_and_indexes_are_described_with_their_table() {
+    let of_key = "p IS NOT NULL PRIMARY KEY";
+    let view = format!("CREATE MATERIALIZED VIEW \"A\" AS SELECT * FROM t WHERE {of_key} (p)");
+    let setup = [
+        SETUP[0],
+        "CREATE TABLE t (p int PRIMARY KEY, v int)",
+        &view,
+        "CREATE INDEX i ON t (v)",
+        "CREATE TABLE zz (p int PRIMARY KEY)",
+    ];
+    let node = Node::after(&setup);
+    let check = |text: &str, expected: &str| {
+        let found = match describe(&node, Some("ks"), text) {
+            Ok(Answer::List(entries)) => entries.iter().map(|it| line(it, "")).collect::<Vec<_>>(),
+            Ok(Answer::Statements(entries)) => entries.iter().map(|it| line(it, "+")).collect(),
+            Err(error) => vec![format!("{:04x} {error}", error.code())],
+        };
+        assert_eq!(found.join(", "), expected, "{text}");
+    };
+    check("DESC TABLE t", "+table ks.t, +index ks.i, +view ks.A");
+    check("DESC t", "+table ks.t, +index ks.i, +view ks.A");
+    let whole = "+keyspace ks.ks, +table ks.t, +index ks.i, +table ks.zz, +view ks.A";
+    check("DESC KEYSPACE ks", whole);
+    check("DESC TABLES", "table ks.t, table ks.zz");
+    check("DESC INDEX i", "+index ks.i");
+    check("DESC i", "+index ks.i");
+    check("DESC MATERIALIZED VIEW \"A\"", "+view ks.A");
+    check("DESC \"A\"", "+view ks.A");
+    check("DESC INDEX t", "2200 Table for existing index 't' not found in 'ks'");
+    check("DESC MATERIALIZED VIEW t", "2200 Materialized view 't' not found in keyspace 'ks'");
+    // The view of an index is no statement to execute.
+    check("DESC MATERIALIZED VIEW i_index", "+view ks.i_index");
+    let Ok(Answer::Statements(entries)) = describe(&node, Some("ks"), "DESC i_index") else {
+        panic!("no description of the view of an index")
+    };
+    assert!(entries[0].create.starts_with("/* Do NOT execute"), "{}", entries[0].create);
+    // What is described makes the same again.
+    let Ok(Answer::Statements(entries)) = describe(&node, None, "DESC KEYSPACE ks WITH INTERNALS")
+    else {
+        panic!("no description of a keyspace")
+    };
+    let mut again = Node::empty();
+    for Entry { create, .. } in &entries {
+        let changes = again.decide(create).unwrap_or_else(|error| panic!("{create}: {error}"));
+        again.apply(changes);
+    }
+    let (made, known) = (again.schema.keyspace("ks"), node.schema.keyspace("ks"));
+    let (made, known) = (made.expect("a keyspace"), known.expect("a keyspace"));
+    assert_eq!(made.tables.len(), known.tables.len());
+    for (name, table) in &known.tables {
+        let text = |table: &cluster::TableEntry| format!("{:?}", (&table.schema.columns, &table.views));
+        assert_eq!(text(&made.tables[name]), text(table), "{name}");
+        assert_eq!(made.tables[name].schema.view, table.schema.view, "{name}");
+        assert_eq!(made.tables[name].schema.indexes, table.schema.indexes, "{name}");
+    }
+}

@@ -6,7 +6,7 @@ use model::schema::{
     Computed, ComputedColumn, Index, IndexTarget, View, ViewCondition, ViewOperator,
 };
 use model::value::collection::{fields, list_elements};
-use model::{ColumnId, ColumnKind, TableSchema};
+use model::{Column, ColumnId, ColumnKind, TableSchema};
 
 /// Makes a table with its columns the view that `row` of `views` says.
 pub(super) fn read_view<L: Local>(
@@ -53,6 +53,11 @@ pub(super) fn read_view<L: Local>(
     for row in of_view("nereid_views") {
         view.is_synchronous = row.boolean("is_synchronous");
         view.filter = read_filter(&row)?;
+    }
+    if let Some(base) = schema.table_by_id(view.base) {
+        let keys = table.columns.iter().take_while(|column| column.kind < ColumnKind::Static);
+        let keys: Vec<Column> = keys.cloned().collect();
+        view.lives_by_marker = View::must_live_by_marker(&base.schema, &keys, &view);
     }
     table.view = Some(Box::new(view));
     Ok(())
