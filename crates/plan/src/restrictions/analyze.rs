@@ -2,7 +2,9 @@
 
 use super::clustering::{ClusteringPlan, Slice, Step};
 use super::filter::{Filter, Test};
+use super::index::{self, Chosen};
 use super::partition::{KeyValue, PartitionPlan};
+use super::posting::{IndexPlan, IndexRead};
 use super::relations::{
     Multi, MultiRestriction, Purpose, Relations, Restriction, gather, more_than_one,
     not_the_same_start, twice_bound,
@@ -11,7 +13,7 @@ use super::values::{Bound, Tuple, lower_comparison, upper_comparison};
 use crate::error::Error;
 use crate::term::{Env, Inputs, Preparer, Term};
 use model::{Column, ColumnKind, TableSchema, Type};
-use mutation::page::ColumnForm;
+use mutation::page::{ColumnForm, Resume};
 use std::rc::Rc;
 use syntax::ast::{Comparison, Relation};
 
@@ -24,6 +26,10 @@ pub struct Restrictions {
     pub partition_combinations_max: usize,
     /// Tested row by row.
     pub filters: Vec<Filter>,
+    /// Who says where the rows are.
+    pub index: Option<Box<IndexPlan>>,
+    /// What the index says, tested row by row: a row may have changed since.
+    pub rechecks: Vec<Filter>,
     /// Whether it reads the same rows of every partition, and did not say `ALLOW FILTERING`.
     pub scans_unasked: bool,
 }
@@ -44,25 +50,74 @@ pub fn analyze(
     inputs: &mut Inputs,
 ) -> Result<Restrictions, Error> {
     let mut relations = gather(table, relations, purpose, preparer, inputs)?;
-    let mut filters = std::mem::take(&mut relations.filters);
-    let others = relations.not_in_of_clustering.len() < filters.len();
+    let lookups = match purpose {
+        Purpose::Select | Purpose::SelectFiltering => index::lookups(table, &relations),
+        Purpose::Modify => Vec::new(),
+    };
     let partition = plan_partition(table, &mut relations, purpose)?;
-    let mut clustering = plan_clustering(table, &mut relations, purpose)?;
-    // All values of the first column that is not fixed, but a few: nearly what lies together.
+    let mut clustering = plan_clustering(table, &mut relations)?;
     let in_keys = matches!(partition, PartitionPlan::Keys(_));
-    let lies_apart = |at: &usize| !in_keys || clustering.fixed_count() < *at;
-    let mut filtering = others || relations.not_in_of_clustering.iter().any(lies_apart);
+    let chosen = match relations.are_all_planned() && in_keys {
+        true => None,
+        false => index::choose(preparer.schema, table, lookups, (&partition, &clustering))?,
+    };
+    let by_clustering = chosen
+        .as_ref()
+        .is_some_and(|it| table.columns[it.found.column].kind == ColumnKind::Clustering);
+    if purpose != Purpose::SelectFiltering && !by_clustering {
+        check_gap(table, &relations, &clustering, clustering.fixed_count())?;
+    }
+    let apart = chosen.as_ref().is_some_and(|it| {
+        let alone = by_clustering && it.found.column == table.partition_key_count;
+        let alone = alone && clustering.fixed_count() == 1 && !clustering.has_slice();
+        // Of each partition some rows, which are not side by side in the index.
+        !in_keys && !clustering.is_full() && !alone
+    });
+    let rechecks = take_rechecks(table, chosen.as_ref(), &mut relations, inputs);
+    // All values of the first column that is not fixed, but a few: nearly what lies together.
+    let lies_apart = |at: &usize| !in_keys || chosen.is_some() || clustering.fixed_count() < *at;
+    let apart = apart || relations.not_in_of_clustering.iter().any(lies_apart);
+    let contains = relations.contains_of_clustering;
+    let (filters, asked_for) = take_filters(table, relations, inputs);
+    if (asked_for || apart) && purpose == Purpose::Select {
+        return Err(unasked(table, contains, &clustering));
+    }
     let options = &preparer.markers.options;
     let max = options.max_clustering_key_restrictions_per_query.get();
     clustering.combinations_max = usize::try_from(max).unwrap_or(0);
     let max = options.max_partition_key_restrictions_per_query.get();
     let partition_combinations_max = usize::try_from(max).unwrap_or(0);
     // The same ranges of every partition.
-    let scans = !clustering.is_full() && !matches!(partition, PartitionPlan::Keys(_));
+    let scans = !clustering.is_full() && !in_keys && chosen.is_none();
+    let scans_unasked = scans && purpose == Purpose::Select;
+    let strict = options.strict_allow_filtering.get();
+    if scans_unasked && strict == cluster::Restriction::Refused {
+        return Err(Error::invalid(NEEDS_FILTERING));
+    }
+    let index = chosen.map(|it| Box::new(it.plan));
+    Ok(Restrictions {
+        partition,
+        clustering,
+        partition_combinations_max,
+        filters,
+        index,
+        rechecks,
+        scans_unasked,
+    })
+}
+
+/// What is left of the relations as filters, and whether these have to be asked for.
+fn take_filters(
+    table: &TableSchema,
+    relations: Relations,
+    inputs: &mut Inputs,
+) -> (Vec<Filter>, bool) {
+    let mut filters = relations.filters;
+    let mut asked_for = relations.not_in_of_clustering.len() < filters.len();
     let mut named = vec![true; table.columns.len()];
     for (index, restriction) in relations.single.into_iter().enumerate() {
         let Some(restriction) = restriction else { continue };
-        (filtering, named[index]) = (true, false);
+        (asked_for, named[index]) = (true, false);
         let column = &table.columns[index];
         restriction.tests().into_iter().for_each(|test| {
             filters.push(column_filter(column, test, inputs));
@@ -72,29 +127,46 @@ pub fn analyze(
         let column = &table.columns[index];
         let is_key = matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
         // Of keys that are named anyway; else the loop above has said so.
-        filtering |= !is_key || !named[index];
+        asked_for |= !is_key || !named[index];
         filters.push(column_filter(column, test, inputs));
     }
     for multi in relations.multi {
-        filtering = true;
+        asked_for = true;
         let columns = &table.clustering()[multi.first..multi.first + multi.count];
         filters.push(multi_filter(columns, multi.restriction, inputs));
     }
-    if filtering && purpose == Purpose::Select {
-        return Err(match relations.contains_of_clustering {
-            Some(at) if clustering.has_slice() && clustering.fixed_count() < at => {
-                not_after_slice(table.clustering(), at, clustering.fixed_count())
-            }
-            Some(_) => Error::invalid(CONTAINS_NEEDS_FILTERING),
-            None => Error::invalid(NEEDS_FILTERING),
-        });
+    (filters, asked_for)
+}
+
+/// Why it must be asked for; `contains`: the clustering column that a CONTAINS is about.
+fn unasked(table: &TableSchema, contains: Option<usize>, clustering: &ClusteringPlan) -> Error {
+    match contains {
+        Some(at) if clustering.has_slice() && clustering.fixed_count() < at => {
+            not_after_slice(table.clustering(), at, clustering.fixed_count())
+        }
+        Some(_) => Error::invalid(CONTAINS_NEEDS_FILTERING),
+        None => Error::invalid(NEEDS_FILTERING),
     }
-    let scans_unasked = scans && purpose == Purpose::Select;
-    let strict = options.strict_allow_filtering.get();
-    if scans_unasked && strict == cluster::Restriction::Refused {
-        return Err(Error::invalid(NEEDS_FILTERING));
+}
+
+/// Takes the relation that an index looks up out of those that are left. Of a column of a key it
+/// holds of all that the index leads to; what else a row has may have changed since.
+fn take_rechecks(
+    table: &TableSchema,
+    chosen: Option<&Chosen>,
+    relations: &mut Relations,
+    inputs: &mut Inputs,
+) -> Vec<Filter> {
+    let Some(Chosen { found, .. }) = chosen else { return Vec::new() };
+    if let Some(at) = found.filter {
+        return vec![relations.filters.remove(at)];
     }
-    Ok(Restrictions { partition, clustering, partition_combinations_max, filters, scans_unasked })
+    let column = &table.columns[found.column];
+    let Some(said) = relations.single[found.column].take() else { return Vec::new() };
+    if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+        return Vec::new();
+    }
+    said.tests().into_iter().map(|test| column_filter(column, test, inputs)).collect()
 }
 
 fn plan_partition(
@@ -160,7 +232,6 @@ fn plan_partition(
 fn plan_clustering(
     table: &TableSchema,
     relations: &mut Relations,
-    purpose: Purpose,
 ) -> Result<ClusteringPlan, Error> {
     let mut plan = ClusteringPlan::default();
     let base = table.partition_key_count;
@@ -192,9 +263,6 @@ fn plan_clustering(
         }
         plan.slice = take_slice(relations, base, at);
         break;
-    }
-    if purpose != Purpose::SelectFiltering {
-        check_gap(table, relations, &plan, at)?;
     }
     Ok(plan)
 }
@@ -314,13 +382,41 @@ impl Restrictions {
     /// Refuses values that no row can be tested with.
     #[inline]
     pub fn check(&self, env: &Env<'_>) -> Result<(), Error> {
-        self.filters.iter().try_for_each(|filter| filter.check(env))
+        self.rechecks.iter().chain(&self.filters).try_for_each(|filter| filter.check(env))
+    }
+
+    /// Whether every row that is read passes: those of an index are tested.
+    #[inline]
+    pub fn pass_all(&self) -> bool {
+        self.filters.is_empty() && self.index.is_none()
+    }
+
+    /// Whether what is read of a partition are rows by their whole keys.
+    #[inline]
+    pub fn names_rows(&self, table: &TableSchema) -> bool {
+        match &self.index {
+            Some(index) if !index.reads_partitions => true,
+            _ => self.clustering.names_rows(table),
+        }
+    }
+
+    /// What is read of the index, from the place `resume` of `table` on: parts, one after the
+    /// other, of reads that are merged. None: there is no row.
+    pub fn index_reads(
+        &self,
+        index: &IndexPlan,
+        table: &TableSchema,
+        env: &Env<'_>,
+        resume: Option<&Resume>,
+    ) -> Result<Vec<Vec<IndexRead>>, Error> {
+        let rows = (&self.partition, &self.clustering);
+        index.reads(table, rows, self.partition_combinations_max, env, resume)
     }
 
     /// Whether the row of `env` passes all filters.
     #[inline]
     pub fn pass<'a>(&'a self, env: &Env<'a>) -> Result<bool, Error> {
-        for filter in &self.filters {
+        for filter in self.rechecks.iter().chain(&self.filters) {
             if !filter.passes(env)? {
                 return Ok(false);
             }

@@ -92,6 +92,25 @@ impl ClusteringPlan {
         self.steps.is_empty() && self.slice.is_none()
     }
 
+    /// What it says about columns before `column` alone.
+    pub(super) fn before(&self, column: usize) -> ClusteringPlan {
+        let mut at = 0;
+        let ends_before = |step: &&Step| {
+            at += step.column_count();
+            at <= column
+        };
+        let steps: Vec<Step> = self.steps.iter().take_while(ends_before).cloned().collect();
+        let fixed: usize = steps.iter().map(Step::column_count).sum();
+        let is_whole = steps.len() == self.steps.len() && fixed < column;
+        // The bounds of several columns may reach further.
+        let single = |bound: &Option<Bound<Tuple>>| {
+            bound.as_ref().is_none_or(|bound| matches!(bound.value, Tuple::One(_)))
+        };
+        let slice =
+            self.slice.as_ref().filter(|it| is_whole && single(&it.lower) && single(&it.upper));
+        ClusteringPlan { steps, slice: slice.cloned(), combinations_max: self.combinations_max }
+    }
+
     /// Whether there is no range of rows in it, but rows by their whole keys.
     #[inline]
     pub fn names_rows(&self, table: &TableSchema) -> bool {

@@ -1,6 +1,7 @@
 //! The relations of a `WHERE`, checked one by one and collected per column.
 
 use super::filter::{Filter, Test};
+use super::lookup::{Found, Kind, Lookup};
 use super::values::{Bound, InList, Tuple, TupleList, lower_comparison, upper_comparison};
 use crate::error::Error;
 use crate::markers::Receiver;
@@ -70,6 +71,10 @@ pub(super) struct Relations {
     pub(super) token: Option<Restriction<Term>>,
     /// What can only be filtered: CONTAINS, LIKE, NOT IN, elements.
     pub(super) filters: Vec<Filter>,
+    /// What of `filters` an index could look up.
+    pub(super) searches: Vec<Found>,
+    /// The columns, by index of the table's, in the order of the text.
+    pub(super) order: Vec<usize>,
     /// The clustering column that one of `filters` is a CONTAINS of.
     pub(super) contains_of_clustering: Option<usize>,
     /// The clustering columns that `filters` have a NOT IN of, each as often as it has.
@@ -102,12 +107,17 @@ pub(super) fn gather(
             }
             Subject::Path(ColumnPath::Element(name, key)) => {
                 let column = find(table, name)?;
-                out.filters.push(element(column, key, &relation.test, preparer, inputs)?);
+                let (filter, lookup) = element(column, key, &relation.test, preparer, inputs)?;
+                out.add_search(index_of(table, column), filter, lookup.map(|it| (Kind::Entry, it)));
             }
             Subject::Path(ColumnPath::Field(..)) => {
                 return Err(Error::invalid(
                     "Restrictions on the fields of user types are not supported in WHERE",
                 ));
+            }
+            Subject::Columns(names) if as_single(table, names, &relation.test).is_some() => {
+                let (name, test) = as_single(table, names, &relation.test).expect("asked above");
+                single(table, name, &test, purpose, preparer, inputs, &mut out)?;
             }
             Subject::Columns(names) => multi(table, names, &relation.test, preparer, &mut out)?,
             Subject::Token(names) => token(table, names, &relation.test, preparer, &mut out)?,
@@ -133,9 +143,27 @@ fn check_subject(table: &TableSchema, subject: &Subject) -> Result<(), Error> {
     }
 }
 
+/// The column of that name, if it is one that anybody sees.
 pub fn find<'t>(table: &'t TableSchema, name: &Name) -> Result<&'t Column, Error> {
     let unknown = || Error::Invalid(format!("Unrecognized name {}", name.text));
-    table.column(&name.text).ok_or_else(unknown)
+    let seen = |column: &&Column| !table.is_hidden(column.id);
+    table.column(&name.text).filter(seen).ok_or_else(unknown)
+}
+
+impl Relations {
+    /// Whether keys say all of it, but for what rows named by them are tested with.
+    pub(super) fn are_all_planned(&self) -> bool {
+        self.filters.is_empty() && self.multi.is_empty() && self.single.iter().all(Option::is_none)
+    }
+
+    /// A filter, and what an index would look up instead.
+    fn add_search(&mut self, column: usize, filter: Filter, lookup: Option<(Kind, Lookup)>) {
+        let at = self.filters.len();
+        let found = lookup.map(|(kind, lookup)| Found::search(column, kind, lookup, at));
+        self.searches.extend(found);
+        self.order.push(column);
+        self.filters.push(filter);
+    }
 }
 
 fn index_of(table: &TableSchema, column: &Column) -> usize {
@@ -191,11 +219,13 @@ fn single(
             if !matches!(test, ast::Test::Like(_)) && column.kind == ColumnKind::Clustering {
                 out.contains_of_clustering = Some(column.position as usize);
             }
-            out.filters.push(search(column, test, preparer, inputs)?);
+            let (filter, lookup) = search(column, test, preparer, inputs)?;
+            out.add_search(index_of(table, column), filter, lookup);
             return Ok(());
         }
     };
     let index = index_of(table, column);
+    out.order.push(index);
     let slot = &mut out.single[index];
     *slot = Some(match slot.take() {
         None => said,
@@ -369,7 +399,7 @@ fn search(
     test: &ast::Test,
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
-) -> Result<Filter, Error> {
+) -> Result<(Filter, Option<(Kind, Lookup)>), Error> {
     let name = &column.name;
     let test = match test {
         ast::Test::Contains(value) => {
@@ -402,8 +432,13 @@ fn search(
         }
         _ => return Err(Error::invalid("this relation cannot be filtered")),
     };
+    let lookup = match &test {
+        Test::Contains(term) => Some((Kind::Contains, Lookup::One(term.clone()))),
+        Test::ContainsKey(term) => Some((Kind::ContainsKey, Lookup::One(term.clone()))),
+        _ => None,
+    };
     let subject = Term::Column(inputs.add(column, ColumnForm::Value));
-    Ok(Filter::new(subject, column.ty.clone(), name, test))
+    Ok((Filter::new(subject, column.ty.clone(), name, test), lookup))
 }
 
 fn element(
@@ -412,7 +447,7 @@ fn element(
     test: &ast::Test,
     preparer: &mut Preparer<'_>,
     inputs: &mut Inputs,
-) -> Result<Filter, Error> {
+) -> Result<(Filter, Option<Lookup>), Error> {
     let name = &column.name;
     let (key_type, value_type) = match &column.ty {
         Type::Map { key, value, .. } => (&**key, &**value),
@@ -439,9 +474,30 @@ fn element(
         ast::Test::In(values) => Test::In(in_list(values, "IN", receiver, preparer)?),
         _ => return Err(Error::invalid("Unsupported relation on an element of a collection")),
     };
+    let lookup = match &test {
+        Test::Compare(Comparison::Equal, value) if matches!(column.ty, Type::Map { .. }) => {
+            Some(Lookup::Entry { key: key.clone(), value: value.clone() })
+        }
+        _ => None,
+    };
     let whole = Box::new(Term::Column(inputs.add(column, ColumnForm::Value)));
     let subject = Term::Element(whole, Rc::new(column.ty.clone()), Box::new(key));
-    Ok(Filter::new(subject, value_type.clone(), name, test))
+    Ok((Filter::new(subject, value_type.clone(), name, test), lookup))
+}
+
+/// `(c) = (x)` of a clustering column is `c = x`.
+fn as_single<'n>(
+    table: &TableSchema,
+    names: &'n [Name],
+    test: &ast::Test,
+) -> Option<(&'n Name, ast::Test)> {
+    let ([name], ast::Test::Compare(Comparison::Equal, value)) = (names, test) else {
+        return None;
+    };
+    let ExprKind::Tuple(items) = &value.kind else { return None };
+    let ([item], Ok(column)) = (&items[..], find(table, name)) else { return None };
+    let is_clustering = column.kind == ColumnKind::Clustering;
+    is_clustering.then(|| (name, ast::Test::Compare(Comparison::Equal, item.clone())))
 }
 
 /// The columns of a relation on several clustering columns.

@@ -104,9 +104,9 @@ pub fn prepare(
         (outputs, specs) = as_json(table, outputs, specs);
     }
     let (columns, column_inputs, static_count) = columns_read(&inputs);
-    let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.filters.is_empty();
+    let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.pass_all();
     let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
-        .filter(|_| grouping == Grouping::None && restrictions.filters.is_empty());
+        .filter(|_| grouping == Grouping::None && restrictions.pass_all());
     Ok(SelectPlan {
         is_plain: is_plain(select, reversed, &restrictions),
         allow_filtering: select.allow_filtering,
@@ -140,7 +140,7 @@ fn is_plain(select: &ast::Select, reversed: bool, restrictions: &Restrictions) -
     !select.bypass_cache
         && !select.allow_filtering
         && !reversed
-        && restrictions.filters.is_empty()
+        && restrictions.pass_all()
         && matches!(restrictions.partition, PartitionPlan::Keys(_))
 }
 
@@ -154,7 +154,8 @@ impl SelectPlan {
     /// Whether token ranges are read, not partitions by their keys.
     #[inline]
     pub fn reads_ranges(&self) -> bool {
-        !matches!(self.restrictions.partition, PartitionPlan::Keys(_))
+        let by_key = matches!(self.restrictions.partition, PartitionPlan::Keys(_));
+        !by_key && self.restrictions.index.is_none()
     }
 
     /// Whether rows are read in reverse.
@@ -212,7 +213,7 @@ fn selection(
     };
     let (mut outputs, mut specs) = (Vec::new(), Vec::new());
     let Selection::Items(items) = &select.selection else {
-        for column in &table.columns {
+        for column in table.columns.iter().filter(|column| !table.is_hidden(column.id)) {
             let wanted = !select.distinct
                 || matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static);
             if wanted {
@@ -337,6 +338,9 @@ fn reversed(
 ) -> Result<bool, Error> {
     if select.order_by.is_empty() {
         return Ok(false);
+    }
+    if restrictions.index.is_some() {
+        return Err(Error::invalid("ORDER BY with 2ndary indexes is not supported."));
     }
     if !matches!(restrictions.partition, PartitionPlan::Keys(_)) {
         return Err(Error::invalid(

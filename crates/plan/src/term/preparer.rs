@@ -26,9 +26,11 @@ pub struct Preparer<'a> {
 pub(super) type Prepared = Result<Term, Error>;
 
 impl<'a> Preparer<'a> {
-    /// The column of that name.
+    /// The column of that name, if it is one that anybody sees.
     pub(super) fn column_of(&self, name: &Name) -> Result<&'a Column, Error> {
-        let found = self.table.and_then(|table| table.column(&name.text));
+        let found = self.table.and_then(|table| {
+            table.column(&name.text).filter(|column| !table.is_hidden(column.id))
+        });
         found.ok_or_else(|| Error::Invalid(format!("Unrecognized name {}", name.text)))
     }
 }

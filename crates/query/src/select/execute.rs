@@ -7,6 +7,11 @@
 //!  - *resume-after-last*: a paging state names the place after the last row of its page.
 //!  - *room-first*: a read of several pages takes response memory for each before it is read; a
 //!    read of one page, before it waits for it.
+//!
+//! [`notes`]: what traces say; [`indexed`]: the same where an index says where the rows are.
+
+mod indexed;
+mod notes;
 
 use super::output::Output;
 use super::paging::PagingState;
@@ -14,12 +19,13 @@ use super::row::RowCells;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Rows;
-use cluster::{Cluster, Live, Restriction, TableEntry};
+use cluster::{Cluster, Live, Restriction};
 use model::{TableId, Token, Uuid};
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
-use plan::restrictions::{Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
+use notes::{begun, ended};
+use plan::restrictions::{IndexRead, Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
 use plan::select::Projection;
 use plan::select::{Grouping, SelectPlan};
 use plan::term::{Env, Term};
@@ -153,7 +159,7 @@ async fn scan(
         request,
         env: request.env(),
         command,
-        filtered: !plan.restrictions.filters.is_empty(),
+        filtered: plan.is_filtered() || plan.restrictions.index.is_some(),
         per_partition: if limited || sorted_here { per_partition } else { u64::MAX },
         rows_max: if limited { rows_left } else { u64::MAX },
         page_max: page_size.filter(|_| plan.grouping == Grouping::None),
@@ -288,7 +294,7 @@ fn options<'a>(
 ) -> ReadOptions<'a> {
     let wanted = request.parameters.room.map(|room| {
         let rows = match &command.partitions {
-            Partitions::Key(_) if plan.restrictions.clustering.names_rows(&plan.table.schema) => {
+            Partitions::Key(_) if plan.restrictions.names_rows(&plan.table.schema) => {
                 command.ranges.len() as u64
             }
             _ => u64::MAX,
@@ -372,35 +378,13 @@ pub(super) fn limit(term: &Option<Term>, name: &str, env: &Env<'_>) -> Result<u6
     }
 }
 
-/// What a trace says before a read.
-fn begun(table: &TableEntry, token: Token, partitions: &Partitions) -> String {
-    match partitions {
-        Partitions::Key(_) => {
-            let shard = table.tablets.shard_of(token);
-            format!("Reading the partition with token {} on shard {shard}", token.0)
-        }
-        Partitions::Range { start, end } => {
-            let (start, end) = (start.token.0, end.token.0);
-            format!("Reading the partitions with tokens from {start} to {end}, tablet by tablet")
-        }
-    }
-}
-
-/// What a trace says after a read.
-fn ended(page: &Page) -> String {
-    let Page { row_count, tombstones_seen, opened, resume, .. } = page;
-    let more = if resume.is_some() { ", more to come" } else { "" };
-    let opened = opened.0;
-    format!(
-        "Read {row_count} rows and {tombstones_seen} tombstones, {opened} SSTables opened{more}"
-    )
-}
-
 /// What is left to be read.
 enum Targets {
     Key(Token, Vec<u8>),
     Keys(VecDeque<(Token, Vec<u8>)>),
     Range(RingRange),
+    /// What an index leads to: part by part.
+    Indexed(Vec<Vec<IndexRead>>),
 }
 
 fn targets(
@@ -409,6 +393,10 @@ fn targets(
     resume: &Option<Resume>,
 ) -> Result<Option<Targets>, CqlError> {
     let schema = &plan.table.schema;
+    if let Some(index) = &plan.restrictions.index {
+        let reads = plan.restrictions.index_reads(index, schema, env, resume.as_ref())?;
+        return Ok((!reads.is_empty()).then_some(Targets::Indexed(reads)));
+    }
     let range = match &plan.restrictions.partition {
         PartitionPlan::Keys(values) => {
             let max = plan.restrictions.partition_combinations_max;
@@ -486,6 +474,7 @@ struct Scan<'p> {
     env: Env<'p>,
     /// The read of the next page, but for where it goes on.
     command: ReadCommand,
+    /// Whether not every row that is read is one of the result.
     filtered: bool,
     per_partition: u64,
     /// Rows that may be added in all.
@@ -533,6 +522,7 @@ impl Scan<'_> {
             Targets::Key(token, key) => self.read_key(token, key, resume).await?,
             Targets::Keys(keys) => self.read_keys(keys, resume).await?,
             Targets::Range(range) => self.read_range(range, resume).await?,
+            Targets::Indexed(parts) => Box::pin(self.read_indexed(parts, resume)).await?,
         };
         let (env, request) = (self.env, self.request);
         request.step(|_| self.output.finish(&env, rows_left)).await?;
@@ -958,7 +948,7 @@ impl Scan<'_> {
     fn offer(&mut self, row: &Row<'_>, cells: &RowCells<'_>) -> Result<bool, CqlError> {
         let env = self.env.with_row(&cells.cells);
         let passes = self.plan.restrictions.pass(&env)?;
-        if self.filtered {
+        if self.plan.is_filtered() {
             self.request.options.met.tally.count_filtered(passes);
         }
         if !passes || self.has_rows_of_partition() {
@@ -977,7 +967,7 @@ impl Scan<'_> {
     ) -> Result<bool, CqlError> {
         let (env, request) = (self.env.with_row(&cells.cells), self.request);
         let passes = request.step(|_| self.plan.restrictions.pass(&env)).await?;
-        if self.filtered {
+        if self.plan.is_filtered() {
             request.options.met.tally.count_filtered(passes);
         }
         if !passes || self.has_rows_of_partition() {

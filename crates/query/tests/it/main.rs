@@ -5,6 +5,7 @@ mod access;
 mod audit;
 mod conditional_batches;
 mod fragments;
+mod indexes;
 mod long;
 mod schema;
 mod statements;

@@ -1,0 +1,428 @@
+//! Rows that an index leads to: pages of the index, and for each the rows of the base table.
+//!
+//! Where several values are looked up, what the index has for each is merged, so that rows come in
+//! the order of the base table, each once.
+//!
+//! Invariants
+//!  - *table-order*: rows come in the order in which a scan of the base table has them. So pages,
+//!    groups and limits of partitions are those of a scan, and one may go on where the other ended.
+//!  - *one-read-a-partition*: of rows of one partition that stand side by side in a page of the
+//!    index there is one read.
+//!  - *bounded-ahead*: no more than [`PARTITIONS_AT_ONCE`] partitions are read at once, and none
+//!    for which there is no room in the client's page if each has a row.
+//!  - *pages-move-on*: a page without rows ends behind the place where it began.
+
+use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Scan, natural};
+use crate::error::CqlError;
+use model::{ClusteringOrder, Token};
+use mutation::page::{Page, PageLayout, PageView, Partitions, Resume, RowShape, SendRange};
+use plan::restrictions::{BaseRow, IndexPlan, IndexRead};
+use plan::select::{Grouping, SelectPlan};
+use replication::{Consistency, Coordinator, ReadOptions};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+/// Partitions of the base table that are read at once.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// Rows of one page of an index.
+const INDEX_ROWS_MAX: u64 = 1_000;
+
+/// What an index has for one value, page by page.
+struct Posting {
+    read: IndexRead,
+    /// Rows of the view that are not used yet.
+    rows: VecDeque<Vec<u8>>,
+    is_done: bool,
+    /// Whether the last page ended for its tombstones.
+    is_cut: bool,
+}
+
+/// Rows of one partition of the base table.
+struct Group {
+    token: Token,
+    key: Vec<u8>,
+    ranges: Vec<SendRange>,
+    /// The last row, of rows that are read one by one.
+    last: Vec<u8>,
+}
+
+/// The rows of a client's page that an index leads to.
+struct Walk<'p> {
+    index: &'p IndexPlan,
+    postings: Vec<Posting>,
+    /// Which rows of a partition are wanted, and whether that is all of them.
+    ranges: Vec<SendRange>,
+    all_rows: bool,
+    /// Of the base table.
+    order: &'p ClusteringOrder,
+    /// The row that was taken last, of rows that are read one by one.
+    last: Option<BaseRow>,
+    /// The partition that was read last, as a whole.
+    partition: Option<Vec<u8>>,
+    /// Where the page begins.
+    begun: Option<Resume>,
+}
+
+impl Scan<'_> {
+    /// Reads the rows that an index leads to, part after part.
+    pub(super) async fn read_indexed(
+        &mut self,
+        parts: Vec<Vec<IndexRead>>,
+        resume: Option<Resume>,
+    ) -> Result<Option<Resume>, CqlError> {
+        let plan = self.plan;
+        let Some(index) = &plan.restrictions.index else { return Ok(None) };
+        self.request.note(|| format!("Consulting the index {}", index.name));
+        self.command.static_only_rows &= index.reads_partitions;
+        let mut walk = Walk {
+            index,
+            postings: Vec::new(),
+            ranges: std::mem::take(&mut self.command.ranges),
+            all_rows: plan.restrictions.clustering.is_full(),
+            order: &plan.table.schema.order,
+            last: None,
+            partition: None,
+            begun: resume.clone(),
+        };
+        let mut within = resume.filter(|place| index.reads_partitions && place.after.is_some());
+        let mut parts = parts.into_iter().peekable();
+        while let Some(reads) = parts.next() {
+            walk.postings = reads.into_iter().map(Posting::of).collect();
+            let others = parts.peek().is_some();
+            if let Consumed::Full(next) = self.read_part(&mut walk, &mut within, others).await? {
+                return Ok(next);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the rows of a part; `others` tells whether parts come after it, `within` where its
+    /// first partition goes on.
+    async fn read_part(
+        &mut self,
+        walk: &mut Walk<'_>,
+        within: &mut Option<Resume>,
+        others: bool,
+    ) -> Result<Consumed, CqlError> {
+        for pages in 1usize.. {
+            self.fill(walk).await?;
+            let groups = walk.take(self.groups_wanted(), self.rows_wanted());
+            let is_cut = walk.postings.iter().any(|posting| posting.is_cut);
+            let tired = self.page_max.is_some()
+                && (is_cut || (self.plan.is_filtered() && FILTERED_PAGES_MAX <= pages));
+            let place = if tired { walk.place() } else { None };
+            if !groups.is_empty() {
+                let more = others || !walk.is_done();
+                let consumed = self.read_groups(walk, groups, more, within.take()).await?;
+                if let Consumed::Full(_) = consumed {
+                    return Ok(consumed);
+                }
+            }
+            if walk.is_done() {
+                break;
+            }
+            if let Some(place) = place {
+                return Ok(Consumed::Full(Some(self.with_count(place))));
+            }
+            runtime::task::yield_if_needed().await;
+        }
+        Ok(Consumed::All)
+    }
+
+    /// Whether each row that the index leads to is most likely one of the result.
+    fn takes_all(&self) -> bool {
+        !self.plan.is_filtered() && self.plan.grouping == Grouping::None
+    }
+
+    fn rows_wanted(&self) -> u64 {
+        if self.takes_all() { self.room().max(1) } else { INDEX_ROWS_MAX }
+    }
+
+    fn groups_wanted(&self) -> usize {
+        usize::try_from(self.rows_wanted()).unwrap_or(usize::MAX).min(PARTITIONS_AT_ONCE)
+    }
+
+    /// Reads the next page of all that have no row left.
+    async fn fill(&self, walk: &mut Walk<'_>) -> Result<(), CqlError> {
+        let view = &*walk.index.view;
+        let empty = |posting: &&mut Posting| posting.rows.is_empty() && !posting.is_done;
+        let mut asked: Vec<&mut Posting> = walk.postings.iter_mut().filter(empty).collect();
+        for part in asked.chunks_mut(PARTITIONS_AT_ONCE) {
+            let commands: Vec<(Token, ReadCommand)> = part
+                .iter()
+                .map(|posting| (posting.read.token, self.index_command(walk.index, &posting.read)))
+                .collect();
+            let options = self.index_options();
+            let coordinator = self.request.coordinator;
+            let pages = match &commands[..] {
+                [(token, command)] => {
+                    vec![Box::pin(coordinator.read(view, *token, command, &options)).await]
+                }
+                _ => {
+                    let reads = commands
+                        .iter()
+                        .map(|(token, command)| coordinator.read(view, *token, command, &options));
+                    runtime::task::join_all(reads).await
+                }
+            };
+            for ((posting, page), (_, command)) in part.iter_mut().zip(pages).zip(&commands) {
+                let page = page?;
+                self.request.note(|| {
+                    format!("Read {} rows of the index {}", page.row_count, walk.index.name)
+                });
+                posting.is_cut = command.tombstone_limit <= page.tombstones_seen;
+                posting.take(page);
+            }
+        }
+        Ok(())
+    }
+
+    /// The read of the next page of an index.
+    fn index_command(&self, index: &IndexPlan, read: &IndexRead) -> ReadCommand {
+        ReadCommand {
+            table: index.view.schema.id,
+            partitions: Partitions::Key(read.key.clone()),
+            ranges: read.ranges.clone(),
+            reversed: false,
+            columns: Vec::new(),
+            static_count: 0,
+            row_limit: self.rows_wanted().min(INDEX_ROWS_MAX),
+            per_partition_limit: u64::MAX,
+            partition_limit: u64::MAX,
+            bytes_max: self.command.bytes_max,
+            static_only_rows: false,
+            tombstone_limit: self.command.tombstone_limit,
+            now: self.command.now,
+            bypass_cache: self.command.bypass_cache,
+            shape: RowShape::Whole,
+            resume: read.resume.clone(),
+        }
+    }
+
+    /// At the level of the query; nothing is decided by conditions about an index.
+    fn index_options(&self) -> ReadOptions<'static> {
+        let options = self.request.read_options(&Partitions::Key(Vec::new()));
+        let consistency = match options.consistency {
+            Consistency::Serial => Consistency::Quorum,
+            Consistency::LocalSerial => Consistency::LocalQuorum,
+            other => other,
+        };
+        ReadOptions { consistency, ..options }
+    }
+
+    /// Reads these rows and takes those that pass; `more` tells whether others come after them,
+    /// `within` where the first partition goes on.
+    async fn read_groups(
+        &mut self,
+        walk: &Walk<'_>,
+        groups: Vec<Group>,
+        more: bool,
+        within: Option<Resume>,
+    ) -> Result<Consumed, CqlError> {
+        let pages = self.read_first_pages(&groups, within).await?;
+        let count = groups.len();
+        for (at, (group, page)) in groups.into_iter().zip(pages).enumerate() {
+            let is_last = at + 1 == count && !more;
+            let mut page = page;
+            loop {
+                let left = page.resume.take().filter(|next| next.after.is_some());
+                page.resume.clone_from(&left);
+                let more = left.is_some() || !is_last;
+                let over = self.ends_page(&page);
+                if let Consumed::Full(next) = self.consume(&mut page, more).await? {
+                    return Ok(Consumed::Full(next));
+                }
+                if more && (over || self.has_bytes()) {
+                    let place = left.unwrap_or_else(|| group.end(walk.index.reads_partitions));
+                    return Ok(Consumed::Full(Some(self.with_count(place))));
+                }
+                let Some(next) = left else { break };
+                self.aim_at(&group, Some(next));
+                page = self.read(group.token).await?;
+                runtime::task::yield_if_needed().await;
+            }
+        }
+        Ok(Consumed::All)
+    }
+
+    /// The first page of each, read at once.
+    async fn read_first_pages(
+        &mut self,
+        groups: &[Group],
+        within: Option<Resume>,
+    ) -> Result<Vec<Page>, CqlError> {
+        let mut within = within;
+        if let [group] = groups {
+            let from = within.take().filter(|place| place.key == group.key);
+            self.aim_at(group, from);
+            return Ok(vec![self.read(group.token).await?]);
+        }
+        let plan: &SelectPlan = self.plan;
+        let mut limits = self.request.read_options(&Partitions::Key(Vec::new()));
+        let mut commands = Vec::with_capacity(groups.len());
+        for group in groups {
+            if Coordinator::limits_requests(&plan.table) {
+                let admitted = self.request.admit_read(&plan.table, group.token);
+                limits.limit = limits.limit.or(Box::pin(admitted).await?);
+            }
+            let from = within.take().filter(|place| place.key == group.key);
+            self.aim_at(group, from);
+            commands.push((group.token, self.command.clone()));
+        }
+        self.make_room(commands.len()).await?;
+        self.request.note(|| format!("Reading {} partitions at once", commands.len()));
+        let coordinator = self.request.coordinator;
+        let reads = commands
+            .iter()
+            .map(|(token, command)| coordinator.read(&plan.table, *token, command, &limits));
+        let pages = runtime::task::join_all(reads).await;
+        Ok(pages.into_iter().collect::<Result<Vec<Page>, _>>()?)
+    }
+
+    /// Makes the command read a page of these rows.
+    fn aim_at(&mut self, group: &Group, from: Option<Resume>) {
+        self.aim(Partitions::Key(group.key.clone()), from);
+        if self.takes_all() {
+            let internal = natural(&self.request.options.select_internal_page_size);
+            self.command.row_limit = self.room().clamp(1, internal);
+        }
+        self.command.ranges.clone_from(&group.ranges);
+    }
+}
+
+impl Group {
+    /// The place behind it.
+    fn end(self, reads_partitions: bool) -> Resume {
+        let after = (!reads_partitions).then_some((self.last, 1));
+        Resume { key: self.key, after, rows_in_partition: 0 }
+    }
+}
+
+impl Posting {
+    fn of(read: IndexRead) -> Posting {
+        Posting { read, rows: VecDeque::new(), is_done: false, is_cut: false }
+    }
+
+    /// Takes the rows of a page.
+    fn take(&mut self, page: Page) {
+        let layout = PageLayout::new(&[], 0);
+        for partition in PageView::trusted(&page.bytes, layout).partitions() {
+            self.rows.extend(partition.rows().map(|row| row.clustering().to_vec()));
+        }
+        self.is_done = page.resume.as_ref().is_none_or(|next| next.after.is_none());
+        self.read.resume = page.resume;
+    }
+}
+
+impl Walk<'_> {
+    /// Whether nothing is left.
+    fn is_done(&self) -> bool {
+        self.postings.iter().all(|posting| posting.is_done && posting.rows.is_empty())
+    }
+
+    /// The next rows, of `groups_max` partitions and `rows_max` rows at most. None, where a page of
+    /// the index has to be read first.
+    fn take(&mut self, groups_max: usize, rows_max: u64) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut rows = 0;
+        while let Some(at) = self.first() {
+            let posting = &self.postings[at];
+            let Some(row) = posting.rows.front() else { break };
+            // A row of another form is none of ours.
+            let base = self.index.base_row(&posting.read, row);
+            let is_new = base
+                .as_ref()
+                .is_some_and(|base| groups.last().is_none_or(|group| group.key != base.key));
+            if rows_max <= rows || (is_new && groups_max <= groups.len()) {
+                break;
+            }
+            self.postings[at].rows.pop_front();
+            let Some(base) = base else { continue };
+            if self.index.reads_partitions {
+                self.take_partition(at, base, &mut groups);
+            } else if self.wants(&base) {
+                rows += 1;
+                self.last = Some(base.clone());
+                add_row(base, &mut groups);
+            }
+        }
+        groups
+    }
+
+    fn take_partition(&mut self, at: usize, base: BaseRow, groups: &mut Vec<Group>) {
+        let posting = &mut self.postings[at];
+        if posting.rows.is_empty() && !posting.is_done {
+            // Its other rows need not be found.
+            let next = self.index.after_partition(&posting.read, &base.key);
+            posting.read.resume = Some(next);
+        }
+        if self.partition.as_ref() == Some(&base.key) {
+            return;
+        }
+        self.partition = Some(base.key.clone());
+        let (token, ranges) = (Token::of(&base.key), self.ranges.clone());
+        groups.push(Group { token, key: base.key, ranges, last: Vec::new() });
+    }
+
+    /// Whether the clustering restrictions of the query have the row, and it was not read just now
+    /// for another of its elements.
+    fn wants(&self, base: &BaseRow) -> bool {
+        let row = (&base.clustering[..], 0);
+        let has = |range: &SendRange| {
+            let (start, end) =
+                ((&range.start.0[..], range.start.1), (&range.end.0[..], range.end.1));
+            self.order.compare(start, row).is_lt() && self.order.compare(row, end).is_lt()
+        };
+        self.last.as_ref() != Some(base) && (self.all_rows || self.ranges.iter().any(has))
+    }
+
+    /// The posting that has the next row; `None`, where that is not known yet, or nothing is left.
+    fn first(&self) -> Option<usize> {
+        let mut first: Option<(usize, &Vec<u8>)> = None;
+        let order = &self.index.view.schema.order;
+        for (at, posting) in self.postings.iter().enumerate() {
+            match (posting.rows.front(), posting.is_done) {
+                (Some(row), _) => {
+                    let is_less = |(_, least): &(usize, &Vec<u8>)| {
+                        order.compare((row, 0), (least, 0)) == Ordering::Less
+                    };
+                    if first.as_ref().is_none_or(is_less) {
+                        first = Some((at, row));
+                    }
+                }
+                (None, true) => {}
+                (None, false) => return None,
+            }
+        }
+        first.map(|(at, _)| at)
+    }
+
+    /// The place behind all that was taken, for the end of a page; `None` where there is none that
+    /// the page has not begun with.
+    fn place(&self) -> Option<Resume> {
+        let [posting] = &self.postings[..] else { return None };
+        if !posting.rows.is_empty() {
+            return None;
+        }
+        let (prefix, weight) = posting.read.resume.as_ref()?.after.as_ref()?;
+        let place = self.index.place(&posting.read, (prefix, *weight))?;
+        let same = |begun: &Resume| begun.key == place.key && begun.after == place.after;
+        (!self.begun.as_ref().is_some_and(same)).then_some(place)
+    }
+}
+
+/// Adds a row to the reads.
+fn add_row(base: BaseRow, groups: &mut Vec<Group>) {
+    let BaseRow { key, clustering } = base;
+    let range = SendRange::of_prefix(&clustering);
+    match groups.last_mut() {
+        Some(group) if group.key == key => {
+            group.ranges.push(range);
+            group.last = clustering;
+        }
+        _ => {
+            let token = Token::of(&key);
+            groups.push(Group { token, key, ranges: vec![range], last: clustering });
+        }
+    }
+}
