@@ -8,7 +8,8 @@
 //! [`metadata`] (what is bound, and columns of results); [`options`](Options) (of the node, with
 //! `compression` and `speculative_retry`); [`markers`]; `types` and `json`; [`term`] (values of
 //! statements); [`restrictions`] (`WHERE`); [`select`] and [`modify`] (plans of reads and writes),
-//! with `tables` (what names name), `fragments` and [`paxos_state`] (tables beside a table);
+//! with `tables` (what names name), `fragments` and [`paxos_state`] (tables beside a table),
+//! [`prune`] (rows of views that are there for nothing);
 //! [`ddl`] (changes of the schema); [`plan`](Plan), `listing` and [`needs`] (permissions);
 //! [`statement`](Statement) (all of these); [`offline`] (tools that have no node).
 
@@ -27,6 +28,7 @@ pub mod offline;
 mod options;
 pub mod paxos_state;
 mod plan;
+pub mod prune;
 pub mod restrictions;
 pub mod select;
 mod speculative_retry;

@@ -29,6 +29,7 @@ pub fn of_plan(schema: &Schema, plan: &Plan, called: &[Resource]) -> Vec<Need> {
             }
         }
         Plan::Truncate(table, _) => of_write(&table.schema, false, &mut needs),
+        Plan::Prune(plan) => of_write(&plan.base.schema, true, &mut needs),
         Plan::Values(_) | Plan::Use(_) | Plan::Schema(..) | Plan::Describe(_) | Plan::Access(_) => {
         }
     }
@@ -100,6 +101,7 @@ pub fn is_load(plan: &Plan) -> bool {
         Plan::Modify(plan) => of_users(&plan.table.schema),
         Plan::Batch(plan) => plan.statements.iter().any(|it| of_users(&it.table.schema)),
         Plan::Truncate(table, _) => of_users(&table.schema),
+        Plan::Prune(plan) => of_users(&plan.base.schema),
         Plan::Values(_) | Plan::Use(_) | Plan::Schema(..) | Plan::Describe(_) | Plan::Access(_) => {
             false
         }

@@ -1,6 +1,7 @@
 //! What a statement does.
 
 use crate::modify::{BatchPlan, ModifyPlan};
+use crate::prune::PrunePlan;
 use crate::select::{SelectPlan, ValuesPlan};
 use crate::term::Term;
 use cluster::TableEntry;
@@ -16,6 +17,7 @@ pub enum Plan {
     Batch(Box<BatchPlan>),
     /// With its `USING TIMEOUT`.
     Truncate(Rc<TableEntry>, Option<Term>),
+    Prune(Box<PrunePlan>),
     Use(Rc<str>),
     /// With the marker of its `USING TIMESTAMP`, if it has one.
     Schema(Box<ast::SchemaStatement>, Option<Term>),

@@ -12,6 +12,7 @@ use crate::needs;
 use crate::options::Options;
 use crate::paxos_state;
 use crate::plan::Plan;
+use crate::prune;
 use crate::select;
 use crate::tables::{refuse_writes_of_system, table};
 use crate::term::{Preparer, Term};
@@ -135,6 +136,7 @@ impl Statement {
             Plan::Select(plan) => of("reading of", &plan.table),
             Plan::Modify(plan) => of("writing to", &plan.table),
             Plan::Truncate(table, ..) => of("truncating", table),
+            Plan::Prune(plan) => of("pruning", &plan.select.table),
             Plan::Batch(plan) => format!("a batch of {} statements", plan.statements.len()),
             Plan::Values(_) => "a selection of no table".to_owned(),
             Plan::Use(keyspace) => format!("use of {keyspace}"),
@@ -150,6 +152,7 @@ impl Statement {
             Plan::Select(plan) => each(&plan.fragments_of.as_ref().unwrap_or(&plan.table).schema),
             Plan::Modify(plan) => each(&plan.table.schema),
             Plan::Truncate(table, ..) => each(&table.schema),
+            Plan::Prune(plan) => each(&plan.select.table.schema),
             Plan::Batch(plan) => plan.statements.iter().for_each(|it| each(&it.table.schema)),
             Plan::Values(_)
             | Plan::Use(_)
@@ -210,6 +213,7 @@ impl Statement {
             Plan::Select(plan) => plan.timeout.as_ref(),
             Plan::Values(plan) => plan.timeout(),
             Plan::Truncate(_, timeout) => timeout.as_ref(),
+            Plan::Prune(plan) => plan.select.timeout.as_ref(),
             Plan::Modify(plan) => plan.using.timeout.as_ref(),
             Plan::Batch(plan) => plan.using.timeout.as_ref(),
             _ => None,
@@ -348,8 +352,10 @@ fn plan(
             (Plan::Schema(statement.clone(), timestamp), 0)
         }
         ast::Statement::Describe(statement) => (Plan::Describe(statement.clone()), 0),
-        ast::Statement::PruneView(_) => {
-            return Err(Error::invalid("Materialized views are not supported yet"));
+        ast::Statement::PruneView(statement) => {
+            let plan = prune::prepare(schema, keyspace, statement, markers)?;
+            let key_count = of_table(&plan.select.table);
+            (Plan::Prune(Box::new(plan)), key_count)
         }
         ast::Statement::Access(statement) => (Plan::Access(statement.clone()), 0),
     })

@@ -370,7 +370,9 @@ impl Audit {
 fn category(plan: &Plan) -> Category {
     match plan {
         Plan::Select(_) | Plan::Values(_) | Plan::Describe(_) => Category::Query,
-        Plan::Modify(_) | Plan::Batch(_) | Plan::Truncate(..) | Plan::Use(_) => Category::Dml,
+        Plan::Modify(_) | Plan::Batch(_) | Plan::Truncate(..) | Plan::Prune(_) | Plan::Use(_) => {
+            Category::Dml
+        }
         Plan::Schema(..) => Category::Ddl,
         Plan::Access(statement) => match **statement {
             AccessStatement::CreateServiceLevel(_)
@@ -395,6 +397,10 @@ fn subjects(plan: &Plan, session: &Session) -> Vec<(String, String)> {
         }
         Plan::Modify(plan) => one(&plan.table.schema.keyspace, &plan.table.schema.name),
         Plan::Truncate(table, _) => one(&table.schema.keyspace, &table.schema.name),
+        Plan::Prune(plan) => {
+            let view = &plan.select.table.schema;
+            one(&view.keyspace, &view.name)
+        }
         Plan::Batch(plan) => {
             let mut found: Vec<(String, String)> = Vec::new();
             for statement in &plan.statements {

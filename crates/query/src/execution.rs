@@ -7,6 +7,7 @@ use crate::error::CqlError;
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::processor::{AT_ONCE_BYTES, Processor, effective_keyspace};
+use crate::prune;
 use crate::request::{Request, Warnings};
 use crate::response::{Response, ResponseKind};
 use crate::session::Session;
@@ -261,6 +262,7 @@ impl Processor {
                 Box::pin(batch::execute(plan.kind, &items, timestamp, &request, form)).await
             }
             Plan::Truncate(table, _) => Box::pin(self.truncate(table, statement, &request)).await,
+            Plan::Prune(plan) => Box::pin(prune::execute(plan, &request)).await,
             Plan::Use(keyspace) => self.use_keyspace(session, keyspace),
             Plan::Schema(change, timestamp) => {
                 let timestamp = integer(timestamp, IfNull::Refused("timestamp"), &request.env())?;
@@ -275,6 +277,13 @@ impl Processor {
             Box::pin(self.reload_access()).await?;
         }
         response.warn(warnings.take());
+        self.note_result(parameters, &response);
+        Ok(response)
+    }
+
+    /// An event of the trace of a statement that has its result.
+    #[inline]
+    fn note_result(&self, parameters: &Parameters<'_>, response: &Response) {
         self.note(parameters, || match &response.kind {
             ResponseKind::Rows(rows) => {
                 let more = if rows.paging_state.is_some() { ", more to come" } else { "" };
@@ -282,7 +291,6 @@ impl Processor {
             }
             _ => "Done processing - preparing a result".to_owned(),
         });
-        Ok(response)
     }
 
     /// An error if the session may not execute a statement; otherwise it does so now.

@@ -8,9 +8,9 @@
 //! [`guardrail`], [`options`], `config`, `timeouts`. An execution: `timestamps`, `request` (its
 //! values, its time, where it runs). The statements of a shard: [`prepared`], `cache`; `obscure`
 //! (texts without passwords), `hashing`, [`audit`] (the audit log); [`processor`]. What statements
-//! do: `select`, `modify`, `batch`, `ddl`, [`access`] (whether a session may execute one, and
-//! roles, grants, service levels), `describe`. Above them `execution` leads them, `trace_writer`
-//! and `audit_table` write what is told of it, and `prefetch` and `routing` look ahead.
+//! do: `select`, `modify`, `batch`, `prune`, `ddl`, [`access`] (whether a session may execute one,
+//! and roles, grants, service levels), `describe`. Above them `execution` leads them,
+//! `trace_writer` and `audit_table` write what is told of it, `prefetch` and `routing` look ahead.
 
 pub mod access;
 pub mod audit;
@@ -31,6 +31,7 @@ pub mod parameters;
 mod prefetch;
 pub mod prepared;
 pub mod processor;
+mod prune;
 mod request;
 pub mod response;
 mod routing;

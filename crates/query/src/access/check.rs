@@ -63,7 +63,8 @@ fn slowly(
         | Plan::Values(_)
         | Plan::Modify(_)
         | Plan::Batch(_)
-        | Plan::Truncate(..) => {}
+        | Plan::Truncate(..)
+        | Plan::Prune(_) => {}
     }
     checker.all(&statement.needs)?;
     session.clear(statement.number, state.generation());

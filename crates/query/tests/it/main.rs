@@ -10,3 +10,4 @@ mod long;
 mod schema;
 mod statements;
 mod user_functions;
+mod views;
