@@ -13,10 +13,16 @@
 //!    derives nothing: what was derived is in the log.
 //!  - *own-locks*: who derives locks partitions apart from those who read to decide what they
 //!    write ([`crate::Storage::lock_partition`]): those hold theirs while they write.
+//!  - *underived-is-counted*: writes that are under way when their table begins to derive are waited
+//!    for by who derives from what the table has already ([`crate::Storage::await_underived`]).
+//!    Those that need not wait enter in the step that looks at the flag, and are not counted.
 //!  - *one-test*: a write of any other table pays for one look at a flag of its table.
 
 use super::Shard;
+use super::write::Target;
 use crate::error::WriteError;
+use crate::table::Table;
+use model::TableId;
 use mutation::FrozenMutation;
 use reader::LocalFuture;
 use std::rc::Rc;
@@ -52,6 +58,45 @@ impl Shard {
         match deriving {
             Some(deriving) => deriving.write(mutations.to_vec(), promise).await,
             None => Err(WriteError::Stopped),
+        }
+    }
+
+    /// Waits until no write of the table is under way that began before it derived.
+    pub(crate) async fn await_underived(&self, id: TableId) {
+        let Some(table) = self.table(id) else { return };
+        debug_assert!(table.derives.get(), "underived-is-counted: there will be more of {id}");
+        while 0 < table.underived.get() {
+            table.underived_ended.notified().await;
+        }
+    }
+}
+
+/// Tables that do not derive, while a write of them waits.
+pub(super) struct Underived(Vec<Rc<Table>>);
+
+impl Underived {
+    pub(super) fn of(targets: &[Target<'_>]) -> Underived {
+        let tables = targets.iter().map(|target| &target.table);
+        let tables: Vec<Rc<Table>> = tables.filter(|it| !it.derives.get()).cloned().collect();
+        tables.iter().for_each(|table| table.underived.set(table.underived.get() + 1));
+        Underived(tables)
+    }
+
+    /// Counts them for as long as that takes.
+    pub(super) async fn during<T>(self, write: impl Future<Output = T>) -> T {
+        write.await
+    }
+}
+
+impl Drop for Underived {
+    fn drop(&mut self) {
+        for table in &self.0 {
+            let left = table.underived.get().checked_sub(1);
+            debug_assert!(left.is_some(), "underived-is-counted: more ended than began");
+            table.underived.set(left.unwrap_or(0));
+            if table.underived.get() == 0 {
+                table.underived_ended.notify_all();
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //!  - *in-turn*: see `memtable::dirty`.
 
 use super::Shard;
-use super::deriving::Promise;
+use super::deriving::{Promise, Underived};
 use super::hot_partitions::Touch;
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
 use crate::config::Log;
@@ -168,13 +168,14 @@ impl Shard {
         }
         if entries.is_empty() {
             let deadline = Instant::now() + self.config.write_wait_max;
-            Box::pin(self.wait_for_memory(targets, deadline)).await?;
+            let waits = self.wait_for_memory(targets, deadline);
+            Box::pin(Underived::of(targets).during(waits)).await?;
             apply(&[]);
             return Ok(None);
         }
         if log.cuts(group_bytes(entries)) {
-            let pieces = Box::pin(self.append_in_pieces(targets, entries, apply));
-            return pieces.await.map(Some);
+            let pieces = self.append_in_pieces(targets, entries, apply);
+            return Box::pin(Underived::of(targets).during(pieces)).await.map(Some);
         }
         if dirty.is_open() {
             match log.append(entries) {
@@ -187,7 +188,8 @@ impl Shard {
             }
         }
         // Boxed: a write that need not wait is not to pay for the room that waiting takes.
-        Box::pin(self.append_in_turn(targets, entries, apply)).await.map(Some)
+        let in_turn = self.append_in_turn(targets, entries, apply);
+        Box::pin(Underived::of(targets).during(in_turn)).await.map(Some)
     }
 
     /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It

@@ -177,6 +177,12 @@ impl Storage {
         }
     }
 
+    /// Waits until all writes of a table that derives are derived from which are under way. Then what
+    /// the table has, and what is written from now on, is all.
+    pub async fn await_underived(&self, id: TableId) {
+        self.shard.await_underived(id).await;
+    }
+
     /// Who writes to the tables that derive; `None`: they are not written any more.
     pub fn derive_with(&self, deriving: Option<Rc<dyn Deriving>>) {
         self.shard.deriving.replace(deriving);

@@ -50,7 +50,7 @@ use model::{ClusteringOrder, DecoratedKey, RingShare, TableId, TableSchema, Tabl
 use mutation::{FrozenMutation, FrozenView, drop_times, newer_than_drops};
 use reader::Source;
 use repairs::Repairs;
-use runtime::sync::Semaphore;
+use runtime::sync::{Notify, Semaphore};
 use runtime::time::Instant;
 use sstable::Descriptor;
 use std::cell::{Cell, RefCell};
@@ -91,6 +91,9 @@ pub(crate) struct Table {
     pub(crate) logged: Cell<bool>,
     /// Whether its writes bring others with them (`shard::deriving`).
     pub(crate) derives: Cell<bool>,
+    /// Writes that began before that and wait, so that they enter without.
+    pub(crate) underived: Cell<usize>,
+    pub(crate) underived_ended: Notify,
     /// When its memtables were last flushed because it was time.
     pub(crate) flushed_at: Cell<Instant>,
     /// Whether the directory is durable.
@@ -221,6 +224,8 @@ impl Table {
             dropped: Cell::new(false),
             logged: Cell::new(true),
             derives: Cell::new(false),
+            underived: Cell::new(0),
+            underived_ended: Notify::new(),
             flushed_at: Cell::new(Instant::now()),
             dir_synced: Cell::new(false),
             gate: Semaphore::new(GATE_UNITS, usize::MAX),

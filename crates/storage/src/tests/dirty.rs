@@ -164,3 +164,31 @@ fn flushes_have_the_shares_that_they_are_told() {
         }
     });
 }
+
+/// *underived-is-counted*, of `shard::deriving`.
+#[test]
+fn writes_that_wait_when_their_table_begins_to_derive_are_waited_for() {
+    let mut node = SimNode::new(3, 1);
+    node.run(async {
+        let patient = Config { write_wait_max: Duration::from_secs(600), ..small() };
+        let storage = open(patient).await;
+        let table = Uuid::from_u128(1);
+        let held = hold_flushes(&storage).await;
+        fill_up(&storage).await;
+        let scope = Scope::new();
+        let writer = storage.clone();
+        scope.spawn(async move {
+            writer.apply(write(&schema(1, "t1"), 5000, 1, 1, &[7; 1500])).await.unwrap();
+        });
+        runtime::time::sleep(Duration::from_millis(1)).await;
+        storage.set_deriving(table, true);
+        let waits = runtime::time::timeout(Duration::from_secs(60), storage.await_underived(table));
+        assert!(waits.await.is_err(), "a write that waits for memory was forgotten");
+        drop(held);
+        storage.await_underived(table).await;
+        assert_eq!(rows(&storage, &schema(1, "t1"), 5000).await.len(), 1);
+        scope.join().await;
+        storage.set_deriving(table, false);
+        storage.stop().await.unwrap();
+    });
+}
