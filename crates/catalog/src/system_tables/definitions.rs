@@ -124,6 +124,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         gc_grace_secs: 0,
         ..stored("nereid_view_updates", "id uuid p; data blob; version int; written_at timestamp")
     },
+    // Ours: how far a shard is with the building of a view. In its data log.
+    stored("nereid_view_builds", "id uuid p; place blob; shards int; view uuid"),
     computed(
         "peers",
         "peer inet p; data_center text; host_id uuid; preferred_ip inet; rack text; \

@@ -4,11 +4,12 @@
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
-//! `derived` (what writes change in views), `rate` (limits of partitions), [`row_ttl`] (rows that
+//! `derived` (what writes change in views), [`build`] (views of tables that have data), `rate` (limits of partitions), [`row_ttl`] (rows that
 //! say when they expire).
 
 mod acceptor;
 mod batch;
+pub mod build;
 mod derived;
 mod due;
 mod forget;
@@ -127,6 +128,7 @@ pub struct Coordinator {
     /// Of clients, to partitions of tables that have limits for them.
     pub(crate) requests: Counts,
     pub(crate) views: derived::Views,
+    pub(crate) builds: Rc<build::Builds>,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
     /// Requests that go by where the data is.
@@ -154,6 +156,9 @@ impl Coordinator {
             };
             runtime::on_all_shards(set).await;
             let recalled = runtime::on_all_shards(|| async { derived::recall().await }).await;
+            let recalled: Result<Vec<()>, String> = recalled.into_iter().collect();
+            recalled.map_err(WriteError::Refused)?;
+            let recalled = runtime::on_all_shards(|| async { build::recall().await }).await;
             let recalled: Result<Vec<()>, String> = recalled.into_iter().collect();
             recalled.map_err(WriteError::Refused)?;
             let finished = logged::finish_all(&runtime::local::get::<Coordinator>()).await?;
@@ -203,6 +208,7 @@ impl Coordinator {
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
             views,
+            builds: Rc::default(),
             traffic: Traffic::of_shard(),
             epochs: Rc::default(),
             nodes,

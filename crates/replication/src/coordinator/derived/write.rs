@@ -53,19 +53,18 @@ impl Coordinator {
         self.write_group(&schema, outcome, alone, promise).await
     }
 
-    /// Writes what is derived from rows that were there already, as if one write had brought all of
-    /// it; `with` are mutations of partitions of this shard that go into the same group.
-    #[expect(dead_code, reason = "for who builds views")]
+    /// Writes what is derived from rows that were there already, each with the token of its row, as
+    /// if one write had brought all of it; `with` are mutations of partitions of this shard that go
+    /// into the same group.
     pub(crate) async fn bring_built(
         self: &Rc<Coordinator>,
         base: &TableEntry,
-        at: Token,
-        derived: Vec<Derived>,
+        derived: Vec<(Token, Derived)>,
         with: Vec<FrozenMutation>,
     ) -> Result<(), WriteError> {
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: with, ..Outcome::default() };
-        for one in derived {
+        for (at, one) in derived {
             if let Some(to) = schema.table_by_id(one.view) {
                 self.place((base, at), to, one, &mut outcome);
             }

@@ -1,0 +1,207 @@
+//! Views of tables that have data: each shard of each node scans what it has of the base table,
+//! derives as if all of it were written now, and writes that by the way of all updates of views.
+//!
+//! A view is seen from its creation on, and so are all writes that begin after it; what was there
+//! before comes by and by. What the builder has read may be old when it is written: that does no
+//! harm, for all of it has its own times (`derived`, *same-as-scan*).
+//!
+//! A shard goes through its tables one step at a time, the smallest first, all views of a table that
+//! are not built together. With each step it writes how far it is, in the same group of the log; so
+//! after a crash it goes on just where it was.
+//!
+//! Invariants
+//!  - *nothing-before-missed*: the scan of a table begins after all writes that are not derived from
+//!    have ended. What it does not see is derived from when it is written.
+//!  - *with-the-step*: how far a shard is, and all that was derived up to there, is there after a
+//!    crash, here or in the outbox, or neither is.
+//!  - *bounded*: a step holds so many rows and bytes, and one row beyond; large partitions take
+//!    several steps.
+//!  - *built-is-whole*: a view is built on a node when each of its shards has come to the end. A shard
+//!    of a node that had another number of shards begins anew.
+//!
+//! Not yet: ranges that come to a node while a view is not built where they come from are not
+//! scanned again there.
+//!
+//! In reading order: [`place`] (pure: how far), [`scan`] (a step), `rows` (what is kept of it).
+
+mod place;
+mod rows;
+mod scan;
+
+pub(super) use rows::recall;
+
+use super::{Coordinator, own_coordinator};
+use cluster::{Schema, TableEntry, TableKind};
+use derived::ViewPlan;
+use model::{TableId, Uuid};
+use place::Place;
+use runtime::Erased;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Steps before the shard looks which table is the smallest now.
+const STEPS_AT_ONCE: usize = 64;
+/// Before what failed is tried again; doubled, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// How far a shard is with each view.
+#[derive(Default)]
+pub struct Builds {
+    views: RefCell<BTreeMap<TableId, Build>>,
+}
+
+/// How far a shard is with a view.
+#[derive(Clone, Debug)]
+struct Build {
+    /// The row that says so.
+    row: Uuid,
+    /// Microseconds: of the row as it was written last.
+    written_at: i64,
+    place: Place,
+}
+
+/// How far a node is with a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewState {
+    pub view: TableId,
+    /// All of its shards have come to the end.
+    pub is_built: bool,
+    /// The token up to which each shard is that is not at the end.
+    pub shards: Vec<(u16, i64)>,
+}
+
+/// How far this node is with each view that there is, in order of ids.
+pub fn states() -> Erased<'static, Vec<ViewState>> {
+    Erased::new(|| async {
+        let told = runtime::on_all_shards(|| async {
+            let coordinator = own_coordinator().ok()?;
+            Some((coordinator.shard, coordinator.builds.told(&coordinator.cluster.schema())))
+        });
+        let mut states: BTreeMap<TableId, ViewState> = BTreeMap::new();
+        for (shard, views) in told.await.into_iter().flatten() {
+            for (view, token) in views {
+                let new = ViewState { view, is_built: true, shards: Vec::new() };
+                let state = states.entry(view).or_insert(new);
+                state.is_built &= token.is_none();
+                state.shards.extend(token.map(|token| (shard, token)));
+            }
+        }
+        states.into_values().collect()
+    })
+}
+
+impl Builds {
+    /// Each view that there is, and the token up to which the shard is; none at the end.
+    fn told(&self, schema: &Schema) -> Vec<(TableId, Option<i64>)> {
+        let known = self.views.borrow();
+        let views = schema.tables().filter(|table| table.schema.view.is_some());
+        let place = |id| known.get(&id).map_or(&Place::Start, |build| &build.place);
+        views.map(|table| (table.schema.id, place(table.schema.id).token())).collect()
+    }
+
+    fn is_built(&self, view: TableId) -> bool {
+        self.views.borrow().get(&view).is_some_and(|build| build.place == Place::End)
+    }
+}
+
+/// Builds what there is to build, for as long as the shard's coordinator lives.
+pub(super) async fn keep_building() {
+    let mut pause = PAUSE;
+    loop {
+        let Ok(coordinator) = own_coordinator() else { return };
+        let cluster = coordinator.cluster.clone();
+        match coordinator.build_some().await {
+            Ok(true) => pause = PAUSE,
+            // A table that gets a view makes another snapshot.
+            Ok(false) => {
+                drop(coordinator);
+                cluster.changed().await;
+            }
+            Err(why) => {
+                tracing::warn!(target: "views", "building goes on later: {why}");
+                drop(coordinator);
+                cluster.changed_within(pause).await;
+                pause = (2 * pause).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+impl Coordinator {
+    /// Takes some steps with the smallest table whose views are not built; `false`: there is none.
+    async fn build_some(self: &Rc<Coordinator>) -> Result<bool, String> {
+        let schema = self.cluster.schema();
+        self.forget_builds(&schema).await?;
+        let bytes = |table: &&Rc<TableEntry>| {
+            let stats = self.storage.table_stats(table.schema.id);
+            stats.map_or(0, |stats| stats.sstable_bytes + stats.memtable_bytes)
+        };
+        let is_due = |table: &&Rc<TableEntry>| {
+            let is_stored = table.kind == TableKind::Stored;
+            is_stored && table.views.iter().any(|view| !self.builds.is_built(*view))
+        };
+        let due = schema.tables().filter(is_due);
+        let Some(id) = due.min_by_key(bytes).map(|table| table.schema.id) else {
+            return Ok(false);
+        };
+        self.storage.await_underived(id).await;
+        for _ in 0..STEPS_AT_ONCE {
+            if !self.build_step(id).await? {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One step of a table; `false`: nothing of it is left to build.
+    async fn build_step(self: &Rc<Coordinator>, id: TableId) -> Result<bool, String> {
+        let schema = self.cluster.schema();
+        let Some(base) = schema.table_by_id(id) else { return Ok(false) };
+        let mut views = Vec::new();
+        for view in base.views.iter().filter(|view| !self.builds.is_built(**view)) {
+            let Some(entry) = schema.table_by_id(*view) else { continue };
+            let plan = ViewPlan::new(&base.schema, &entry.schema)?;
+            views.push((*view, plan, self.build_of(*view)));
+        }
+        let order = &base.schema.order;
+        let places = views.iter().map(|(_, _, build)| &build.place);
+        let Some(from) = places.min_by(|a, b| a.compare(b, order)).cloned() else {
+            return Ok(false);
+        };
+        if from == Place::Start {
+            let name = (&*base.schema.keyspace, &*base.schema.name);
+            tracing::info!(target: "views", views = views.len(), table = ?name, "building");
+        }
+        let plans: Vec<ViewPlan> = views.iter().map(|(_, plan, _)| plan.clone()).collect();
+        let scanned = self.scan(&base.schema, &plans, &from).await;
+        let step = scanned.map_err(|error| format!("cannot read {}: {error}", base.schema.name))?;
+        assert!(from.compare(&step.to, order).is_lt(), "with-the-step: {from:?} to {:?}", step.to);
+        let mut builds = Vec::new();
+        for (view, _, mut build) in views {
+            if build.place.compare(&step.to, order).is_lt() {
+                build.place = step.to.clone();
+            }
+            build.written_at = runtime::time::wall_micros().max(build.written_at + 1);
+            builds.push((view, build));
+        }
+        let with = builds.iter().map(|(view, build)| self.build_row(*view, build)).collect();
+        let written = self.bring_built(base, step.derived, with).await;
+        written
+            .map_err(|error| format!("cannot write to views of {}: {error}", base.schema.name))?;
+        self.builds.views.borrow_mut().extend(builds);
+        Ok(step.to != Place::End)
+    }
+
+    /// How far this shard is with a view; with a new one at the start.
+    fn build_of(&self, view: TableId) -> Build {
+        let known = self.builds.views.borrow().get(&view).cloned();
+        known.unwrap_or_else(|| Build {
+            row: self.new_build_row(),
+            written_at: 0,
+            place: Place::Start,
+        })
+    }
+}

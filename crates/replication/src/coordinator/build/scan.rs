@@ -1,0 +1,178 @@
+//! One step of a scan: some rows of this shard, and what is derived from them.
+//!
+//! Invariants: those of [`super`]; and
+//!  - *as-they-are*: rows are derived from as they are stored, but for what deletions of ranges and
+//!    of the partition cover: with their dead cells and their tombstones. A write that comes late
+//!    must find these in a view, which is not read before it.
+
+use super::place::Place;
+use crate::coordinator::Coordinator;
+use crate::cursor::Cursor;
+use derived::{Derived, Deriver, ViewPlan};
+use model::{DecoratedKey, TableSchema, Token};
+use mutation::page::RingBound;
+use mutation::{
+    ClusteringPosition, ClusteringRange, Compacted, Fragment, FrozenView, MutationBuilder, RowView,
+    Tombstone, row,
+};
+use reader::{PartitionScope, ReadError, Slice};
+use runtime::io::IoClass;
+use runtime::time::wall_micros;
+use stdx::Bytes;
+use storage::SourceOptions;
+
+/// Rows, and their bytes, of a step at most.
+const ROWS_MAX: usize = 1024;
+const BYTES_MAX: usize = 1 << 20;
+
+/// What a step has come to.
+pub(super) struct Step {
+    /// Each with the token of the row that it is derived from.
+    pub(super) derived: Vec<(Token, Derived)>,
+    pub(super) to: Place,
+}
+
+/// What of a partition a step has read.
+struct Piece<'b> {
+    key: Bytes,
+    builder: MutationBuilder<'b>,
+    deleted: Tombstone,
+    range: Tombstone,
+}
+
+impl Coordinator {
+    /// Reads on from a place, and derives.
+    pub(super) async fn scan(
+        &self,
+        base: &TableSchema,
+        plans: &[ViewPlan],
+        from: &Place,
+    ) -> Result<Step, ReadError> {
+        let (permit, _) = self.storage.admit_read(base.id).await?;
+        let _cpu = permit.need_cpu();
+        let (scope, slice, at_end) = rest(from);
+        let options = SourceOptions { bypass_cache: true, class: IoClass::Streaming };
+        let source = self.storage.open_source(base.id, scope, slice, options)?;
+        let mut fragments = Cursor::new(source, Some(&permit));
+        let mut scan = Scan::new(base, plans);
+        while let Some(fragment) = fragments.next(ROWS_MAX).await? {
+            if let Some(to) = scan.take(&fragment) {
+                return Ok(Step { derived: scan.derived, to });
+            }
+        }
+        assert!(scan.piece.is_none(), "with-the-step: a partition without its end");
+        Ok(Step { derived: scan.derived, to: at_end })
+    }
+}
+
+/// What is left to read from a place, and where one is when that is done.
+fn rest(from: &Place) -> (PartitionScope, Slice, Place) {
+    let bound = |token, key, after| RingBound { token, key, after };
+    let end = bound(Token::MAX, None, true);
+    match from {
+        Place::At { key, before: Some((prefix, weight)) } => {
+            let prefix = Bytes::copy_from(prefix);
+            let start = ClusteringPosition { prefix, weight: *weight };
+            let ranges = vec![ClusteringRange { start, end: ClusteringPosition::end() }];
+            let scope = PartitionScope::Key(DecoratedKey::new(Bytes::copy_from(key)));
+            let slice = Slice { ranges, reversed: false, with_static: false, forwarding: false };
+            (scope, slice, Place::At { key: key.clone(), before: None })
+        }
+        Place::At { key, before: None } => {
+            let start = bound(Token::of(key), Some(key.clone()), true);
+            (PartitionScope::Range { start, end }, Slice::full(), Place::End)
+        }
+        Place::Start | Place::End => {
+            let start = bound(Token::MIN, None, false);
+            (PartitionScope::Range { start, end }, Slice::full(), Place::End)
+        }
+    }
+}
+
+struct Scan<'b> {
+    base: &'b TableSchema,
+    plans: &'b [ViewPlan],
+    now: i64,
+    piece: Option<Piece<'b>>,
+    derived: Vec<(Token, Derived)>,
+    rows: usize,
+    bytes: usize,
+    scratch: Vec<u8>,
+}
+
+impl<'b> Scan<'b> {
+    fn new(base: &'b TableSchema, plans: &'b [ViewPlan]) -> Scan<'b> {
+        let now = wall_micros().div_euclid(1_000_000);
+        let (piece, derived, scratch) = (None, Vec::new(), Vec::new());
+        Scan { base, plans, now, piece, derived, rows: 0, bytes: 0, scratch }
+    }
+
+    /// Takes a fragment; where the step ends, if it ends with that.
+    fn take(&mut self, fragment: &Fragment) -> Option<Place> {
+        match fragment {
+            Fragment::PartitionStart { key, tombstone } => {
+                debug_assert!(self.piece.is_none(), "a partition inside another one");
+                let builder = MutationBuilder::new(self.base, &key.key);
+                let (key, deleted, range) = (key.key.clone(), *tombstone, Tombstone::NONE);
+                self.piece = Some(Piece { key, builder, deleted, range });
+                None
+            }
+            Fragment::StaticRow { row } => {
+                self.row(None, row);
+                None
+            }
+            Fragment::RangeTombstoneChange { tombstone, .. } => {
+                if let Some(piece) = &mut self.piece {
+                    piece.range = *tombstone;
+                }
+                None
+            }
+            Fragment::Row { key, row } => {
+                self.row(Some(key), row);
+                let is_full = ROWS_MAX <= self.rows || BYTES_MAX <= self.bytes;
+                let piece = self.piece.take_if(|_| is_full)?;
+                let to = Place::At { key: piece.key.to_vec(), before: Some((key.to_vec(), 1)) };
+                self.derive(piece);
+                Some(to)
+            }
+            Fragment::PartitionEnd => {
+                let piece = self.piece.take()?;
+                let to = Place::At { key: piece.key.to_vec(), before: None };
+                self.derive(piece);
+                (ROWS_MAX <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
+            }
+        }
+    }
+
+    /// Adds a row, or the static one, to the piece (*as-they-are*).
+    fn row(&mut self, key: Option<&Bytes>, bytes: &Bytes) {
+        let Some(piece) = &mut self.piece else { return };
+        self.rows += 1;
+        self.bytes += bytes.len();
+        let cover = match key {
+            Some(_) => piece.deleted.merge(piece.range),
+            None => piece.deleted,
+        };
+        self.scratch.clear();
+        let row = match row::apply_tombstone(RowView::trusted(bytes), cover, &mut self.scratch) {
+            Compacted::Unchanged => &bytes[..],
+            Compacted::Changed => &self.scratch[..],
+            Compacted::Empty => return,
+        };
+        match key {
+            Some(key) => piece.builder.row(key, row),
+            None => piece.builder.static_row(row),
+        }
+    }
+
+    fn derive(&mut self, piece: Piece<'b>) {
+        if piece.builder.is_empty() {
+            return;
+        }
+        let token = Token::of(&piece.key);
+        let rows = piece.builder.freeze();
+        let write = FrozenView::trusted(&rows.0).expect("a builder made it");
+        let deriver = Deriver::new(self.base, self.plans, write, self.now);
+        self.derived.extend(deriver.finish().into_iter().map(|one| (token, one)));
+    }
+}
