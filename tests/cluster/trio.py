@@ -12,10 +12,16 @@ from node import NEREID, Node, free_address
 
 class Nodes:
     """Nodes that are told of the same seeds: the first of them, or all; in a `Network`, if there is
-    one."""
+    one; each in a rack of its own, if they are to be."""
 
-    def __init__(self, count, *options, all_seeds=True, network=None):
+    def __init__(self, count, *options, all_seeds=True, network=None, in_racks=False):
         addresses = network.addresses if network else [free_address() for _ in range(count)]
+        self.center = "datacenter1"
+        if in_racks:
+            # Addresses say where they are.
+            _, self.center, _, last = addresses[0].split(".")
+            addresses = [f"127.{self.center}.{251 + rack}.{last}" for rack in range(count)]
+            options = "--endpoint-snitch", "RackInferringSnitch", *options
         seeds = ",".join(addresses if all_seeds else addresses[:1])
         self._given = "--seeds", seeds, "--smp", "1", "--memory", "512M", *options
         self.nodes = [Node(*self._given, address=address,
@@ -71,7 +77,7 @@ class Nodes:
         from cassandra.policies import (DCAwareRoundRobinPolicy, FallthroughRetryPolicy, RetryPolicy,
                                         TokenAwarePolicy)
         profile = ExecutionProfile(
-            load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")),
+            load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(self.center)),
             retry_policy=RetryPolicy() if retries else FallthroughRetryPolicy(),
             consistency_level=consistency or ConsistencyLevel.QUORUM, request_timeout=patience)
         cluster = Cluster([node.address for node in self.nodes],

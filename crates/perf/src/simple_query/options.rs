@@ -16,6 +16,17 @@ pub(crate) enum Operation {
     CounterUpdate,
 }
 
+/// What is derived from each write. The first column has the key of its row then, so that no two
+/// rows share a partition of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Derived {
+    Nothing,
+    /// An index on the first column, by which reads ask.
+    Index,
+    /// A view by the first column.
+    View,
+}
+
 /// The options, read and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -35,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) enable_cache: bool,
     pub(crate) enable_index_cache: bool,
     pub(crate) version: Option<Version>,
+    /// What is kept beside the table.
+    pub(crate) derived: Derived,
     /// Whose permissions are looked up with each operation.
     pub(crate) role: Option<String>,
     pub(crate) plan: Plan,
@@ -53,6 +66,8 @@ impl Tool for Options {
             flag("delete", "Delete instead of reading"),
             flag("counters", "Use a table of counters"),
             number("collection", "0", "Cells of a map in each row; 0: no map"),
+            flag("index", "Index the first column; reads ask by it"),
+            flag("view", "Keep a view of the table by its first column"),
             flag("query-single-key", "Always take the first key"),
             flag("flush", "Flush memtables before the test"),
             optional("memtable-partitions", "Flush after every N partitions while populating"),
@@ -92,6 +107,7 @@ impl Tool for Options {
             enable_cache: given.truth("enable-cache"),
             enable_index_cache: given.truth("enable-index-cache"),
             version: crate::writable(given),
+            derived: derived(given)?,
             role: given.text("role").filter(|name| !name.is_empty()).map(str::to_owned),
             plan: Plan::take(given),
         })
@@ -152,6 +168,18 @@ fn operation(write: bool, delete: bool, counters: bool) -> Result<Operation, Str
         (true, false, false) => Ok(Operation::Write),
         (false, false, _) => Ok(Operation::Read),
         (true, true, _) => Err("--write and --delete exclude each other".to_string()),
+    }
+}
+
+fn derived(given: &Given) -> Result<Derived, String> {
+    match (given.flag("index"), given.flag("view")) {
+        (true, true) => Err("--index and --view exclude each other".to_string()),
+        (true, _) | (_, true) if given.flag("counters") => {
+            Err("--counters: such tables have no indexes and no views".to_string())
+        }
+        (true, _) => Ok(Derived::Index),
+        (_, true) => Ok(Derived::View),
+        _ => Ok(Derived::Nothing),
     }
 }
 

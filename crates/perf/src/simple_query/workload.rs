@@ -1,7 +1,7 @@
 //! The operations of `perf-simple-query` on one shard: its keys, its prepared statement, its
 //! workers.
 
-use super::options::{Operation, Options};
+use super::options::{Derived, Operation, Options};
 use crate::cql::{self, Statement};
 use crate::load::{Workers, Workload};
 use cluster::Cluster;
@@ -21,6 +21,8 @@ pub(crate) struct SingleRows {
     keys: Vec<u64>,
     next: Cell<usize>,
     single_key: bool,
+    /// How often the statement has the key.
+    markers: usize,
     consistency: Consistency,
     workers: Workers,
 }
@@ -38,6 +40,10 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     let (shards, partitions) = (runtime::shard_count(), options.partitions);
     let (plan, single_key) = (options.plan.clone(), options.single_key);
     let consistency = options.consistency;
+    let markers = match options.operation {
+        Operation::Write => write_markers(options),
+        _ => 1,
+    };
     let any_key = options.tablets.is_some() || !options.shard_aware;
     let made = runtime::on_all_shards(move || {
         let (statement, role, plan) = (statement.clone(), role.clone(), plan.clone());
@@ -59,6 +65,7 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
                 keys,
                 next: Cell::new(0),
                 single_key,
+                markers,
                 consistency,
                 workers: Workers::new(&plan),
             }));
@@ -84,7 +91,7 @@ fn schema(options: &Options) -> Vec<String> {
         let map = if 0 < options.collection { ", \"CC\" map<blob, blob>" } else { "" };
         (0..5).map(|n| format!(", \"C{n}\" blob")).collect::<String>() + map
     };
-    vec![
+    let mut texts = vec![
         format!(
             "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': \
              'NetworkTopologyStrategy', 'replication_factor': 1}}{tablets}"
@@ -93,7 +100,16 @@ fn schema(options: &Options) -> Vec<String> {
             "CREATE TABLE {KEYSPACE}.cf (\"KEY\" blob PRIMARY KEY{columns}) WITH compaction = \
              {{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}}"
         ),
-    ]
+    ];
+    match options.derived {
+        Derived::Nothing => {}
+        Derived::Index => texts.push(format!("CREATE INDEX ON {KEYSPACE}.cf (\"C0\")")),
+        Derived::View => texts.push(format!(
+            "CREATE MATERIALIZED VIEW {KEYSPACE}.by_first AS SELECT * FROM {KEYSPACE}.cf WHERE \
+             \"C0\" IS NOT NULL AND \"KEY\" IS NOT NULL PRIMARY KEY (\"C0\", \"KEY\")"
+        )),
+    }
+    texts
 }
 
 /// Makes the role, and lets it do what is measured.
@@ -117,6 +133,9 @@ fn write_statement(options: &Options) -> String {
         return format!("UPDATE {KEYSPACE}.cf{timeout} SET {} WHERE \"KEY\" = ?", sets.join(", "));
     }
     let mut sets: Vec<String> = (0..5).map(|n| format!("\"C{n}\" = 0x{}", value(n))).collect();
+    if options.derived != Derived::Nothing {
+        sets[0] = "\"C0\" = ?".to_string();
+    }
     if 0 < options.collection {
         let entries: Vec<String> = (0..options.collection)
             .map(|n| format!("0x{n:016x}: 0x{}", value(n as usize)))
@@ -142,7 +161,8 @@ fn statement(options: &Options) -> String {
     let bypass = if options.bypass_cache { " BYPASS CACHE" } else { "" };
     match options.operation {
         Operation::Read => {
-            format!("SELECT {columns} FROM {KEYSPACE}.cf WHERE \"KEY\" = ?{bypass}{timeout}")
+            let column = if options.derived == Derived::Index { "C0" } else { "KEY" };
+            format!("SELECT {columns} FROM {KEYSPACE}.cf WHERE \"{column}\" = ?{bypass}{timeout}")
         }
         Operation::Write | Operation::CounterUpdate => write_statement(options),
         Operation::Delete => {
@@ -155,7 +175,8 @@ async fn populate(options: &Options) -> Result<(), String> {
     let statement = Statement::prepare(&write_statement(options)).await?;
     for number in 0..options.partitions {
         let key = number.to_be_bytes();
-        let done = statement.run(&[Value::Bytes(&key)], Consistency::One).await;
+        let values = [Value::Bytes(&key); 2];
+        let done = statement.run(&values[..write_markers(options)], Consistency::One).await;
         done.map_err(|error| error.to_string())?;
         runtime::task::yield_if_needed().await;
         if options.memtable_partitions.is_some_and(|count| (number + 1) % count == 0) {
@@ -163,6 +184,11 @@ async fn populate(options: &Options) -> Result<(), String> {
         }
     }
     if options.flush { flush().await } else { Ok(()) }
+}
+
+/// Markers of [`write_statement`], each of which is the key.
+fn write_markers(options: &Options) -> usize {
+    if options.derived == Derived::Nothing { 1 } else { 2 }
 }
 
 async fn flush() -> Result<(), String> {
@@ -187,6 +213,7 @@ impl Workload for SingleRows {
         self.next.set((index + 1) % self.keys.len());
         let number = if self.single_key { 0 } else { self.keys[index] };
         let key = number.to_be_bytes();
-        self.statement.run(&[Value::Bytes(&key)], self.consistency).await.map(|_| ())
+        let values = [Value::Bytes(&key); 2];
+        self.statement.run(&values[..self.markers], self.consistency).await.map(|_| ())
     }
 }

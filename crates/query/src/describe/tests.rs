@@ -233,7 +233,8 @@ fn views_and_indexes_are_described_with_their_table() {
     let (made, known) = (made.expect("a keyspace"), known.expect("a keyspace"));
     assert_eq!(made.tables.len(), known.tables.len());
     for (name, table) in &known.tables {
-        let text = |table: &cluster::TableEntry| format!("{:?}", (&table.schema.columns, &table.views));
+        let text =
+            |table: &cluster::TableEntry| format!("{:?}", (&table.schema.columns, &table.views));
         assert_eq!(text(&made.tables[name]), text(table), "{name}");
         assert_eq!(made.tables[name].schema.view, table.schema.view, "{name}");
         assert_eq!(made.tables[name].schema.indexes, table.schema.indexes, "{name}");
