@@ -78,7 +78,9 @@ pub fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -
 fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
     match statement {
         SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),
-        SchemaStatement::AlterKeyspace(it) => keyspace::alter(schema, it, context),
+        SchemaStatement::AlterKeyspace(it) => {
+            derived::check_keyspaces(schema, keyspace::alter(schema, it, context)?, context)
+        }
         SchemaStatement::DropKeyspace(it) => keyspace::drop(schema, it),
         SchemaStatement::CreateTable(it) => table::create(schema, it, context),
         SchemaStatement::AlterTable(it) => {

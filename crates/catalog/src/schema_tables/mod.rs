@@ -6,6 +6,9 @@
 //!    next id is one more than the greatest there.
 //!  - *later-timestamps*: each change of a statement is written two microseconds after the one
 //!    before, and its deletions one before it, so that they spare what is written with them.
+//!  - *told-when-known*: there are no rows of a table that earlier versions do not know before
+//!    there is what they are about: nodes of such versions are given these rows, and could not take
+//!    them.
 //!
 //! Types are stored as CQL text, as in Cassandra; user types by name, to be resolved in their
 //! keyspace. `columns` and `dropped_columns` are for clients; ids make `nereid_columns` the truth

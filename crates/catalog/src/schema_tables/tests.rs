@@ -348,6 +348,36 @@ fn views_and_indexes_are_read_back_and_shown_where_clients_look() {
 }
 
 #[test]
+fn nodes_that_know_no_views_are_not_told_of_any() {
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let base = table("ks", "t", 5, &columns);
+    let mut disk = Disk::new();
+    let told = |disk: &Disk| {
+        let ids = ["nereid_views", "nereid_indexes"]
+            .map(|name| crate::system_tables::table_id("system_schema", name));
+        let table = |row: &FrozenMutation| row.view().expect("a mutation").table();
+        disk.mutations.iter().filter(|row| ids.contains(&table(row))).count()
+    };
+    let drop = |name: &str| SchemaChange::DropTable { keyspace: "ks".into(), name: name.into() };
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateTable(base.clone()),
+        SchemaChange::AlterTable(base.clone()),
+    ]);
+    disk.change(vec![drop("t"), SchemaChange::DropKeyspace("ks".into())]);
+    assert_eq!(told(&disk), 0);
+    disk.change(vec![
+        SchemaChange::CreateKeyspace(keyspace("ks", None)),
+        SchemaChange::CreateTable(base.clone()),
+        SchemaChange::CreateTable(testing_view(&base, 1, 6)),
+        SchemaChange::AlterTable(indexed(base.clone(), 2)),
+    ]);
+    assert!(0 < told(&disk));
+    disk.change(vec![SchemaChange::AlterTable(base), drop("t_v1")]);
+    assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+}
+
+#[test]
 fn damage_of_views_and_indexes_is_told() {
     let columns = [("pk", "int", ColumnKind::PartitionKey)];
     let base = table("ks", "t", 5, &columns);

@@ -8,7 +8,7 @@ use super::stored::kind_name;
 use crate::placement::{TabletMove, TabletReplicas};
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
-use crate::schema::{Local, Schema, SchemaChange, Tablets};
+use crate::schema::{Local, Schema, SchemaChange, TableEntry, Tablets};
 use crate::system_tables::is_system_keyspace;
 use model::schema::{DroppedColumn, TableOptions};
 use model::value::collection::write_tuple;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use stdx::Put;
 
 /// The tables of `system_schema` in which a keyspace has its partition.
-const PER_KEYSPACE: [&str; 17] = [
+const PER_KEYSPACE: [&str; 15] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
@@ -29,30 +29,34 @@ const PER_KEYSPACE: [&str; 17] = [
     "nereid_columns",
     "dropped_columns",
     "indexes",
-    "nereid_indexes",
     "views",
     "view_virtual_columns",
     "computed_columns",
-    "nereid_views",
     "functions",
     "aggregates",
     "scylla_aggregates",
 ];
 
 /// Those of them in which a table has rows that begin with its name.
-const PER_TABLE: [&str; 11] = [
+const PER_TABLE: [&str; 9] = [
     "tables",
     "scylla_tables",
     "columns",
     "nereid_columns",
     "dropped_columns",
     "indexes",
-    "nereid_indexes",
     "views",
     "view_virtual_columns",
     "computed_columns",
-    "nereid_views",
 ];
+
+/// The same of tables that earlier versions do not know (*told-when-known*).
+const OF_VIEWS: [&str; 2] = ["nereid_indexes", "nereid_views"];
+
+/// Whether a table has rows in [`OF_VIEWS`].
+fn has_more<L>(table: &TableEntry<L>) -> bool {
+    table.schema.view.is_some() || !table.schema.indexes.is_empty()
+}
 
 /// Turns complete changes into mutations.
 pub struct Writer<'s, L = ()> {
@@ -163,7 +167,10 @@ impl<'s, L: Local> Writer<'s, L> {
 
     /// Deletes all rows of a keyspace but those of its tablets.
     pub fn forget_keyspace(&mut self, name: &str, timestamp: i64) {
-        for table in PER_KEYSPACE {
+        let mut tables =
+            self.schema.keyspace(name).into_iter().flat_map(|entry| entry.tables.values());
+        let more = if tables.any(|table| has_more(table)) { &OF_VIEWS[..] } else { &[] };
+        for table in PER_KEYSPACE.iter().chain(more) {
             let mut partition = self.partition(table, name, timestamp);
             partition.delete_rows(&[]);
             self.push(partition);
@@ -180,7 +187,9 @@ impl<'s, L: Local> Writer<'s, L> {
     }
 
     fn delete_table_rows(&mut self, keyspace: &str, name: &str, timestamp: i64) {
-        for table in PER_TABLE {
+        let known = self.schema.table(keyspace, name);
+        let more = if known.is_some_and(|it| has_more(it)) { &OF_VIEWS[..] } else { &[] };
+        for table in PER_TABLE.iter().chain(more) {
             let mut partition = self.partition(table, keyspace, timestamp);
             partition.delete_rows(&[name.as_bytes()]);
             self.push(partition);

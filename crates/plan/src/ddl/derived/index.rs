@@ -84,7 +84,6 @@ pub(in crate::ddl) fn create(schema: &Schema, it: &CreateIndex, context: &Contex
             index.name
         ));
     }
-    rules::check_name(&view_name, "index")?;
     let view = view_of(schema, base, &target, &view_name, (&properties, context))?;
     let indexes = base.indexes.iter().cloned().chain([index]).collect();
     let table = with_indexes(base, indexes)?;
@@ -125,6 +124,9 @@ fn class_and_options(it: &CreateIndex) -> Result<(TableProperties, Options), Err
             return refuse("Cannot specify options for a non-CUSTOM index");
         }
         None => {}
+        Some(_) if LATER.contains(&lower.as_str()) && !properties.properties.is_empty() => {
+            return refuse(format!("You cannot use view properties with a {lower}"));
+        }
         Some(_) if LATER.contains(&lower.as_str()) => return later(&format!("A {lower}")),
         Some(class) if ATTACHED.contains(&lower.as_str()) || class == ATTACHED_IN_FULL => {}
         Some(class) => return refuse(format!("Non-supported custom class '{class}' provided")),

@@ -29,7 +29,7 @@ mod view;
 
 pub(super) use follow::{follow, refuse_view};
 pub(super) use index::{create as create_index, drop as drop_index};
-pub(super) use rules::warnings;
+pub(super) use rules::{check_keyspaces, warnings};
 pub(super) use view::{alter as alter_view, create as create_view, drop as drop_view};
 
 use crate::error::Error;

@@ -2,10 +2,10 @@
 
 use super::super::NAME_CHARS_MAX;
 use super::super::properties::Properties;
-use super::super::{Context, Rules, is_plain_name, options, table};
+use super::super::{Context, Decision, Rules, is_plain_name, options, table};
 use super::{filter, refuse};
 use crate::error::Error;
-use cluster::{Restriction, Schema, centers, features};
+use cluster::{Restriction, Schema, SchemaChange, centers, features};
 use model::Uuid;
 use model::schema::TableOptions;
 use syntax::ast::{Name, QualifiedName, SchemaStatement, TableProperties};
@@ -34,6 +34,26 @@ pub(super) fn check_place(schema: &Schema, keyspace: &str, context: &Context) ->
              '{keyspace}': {ill}"
         )),
     }
+}
+
+/// Changes of keyspaces, where those that have views stay such that they can have some.
+pub(in crate::ddl) fn check_keyspaces(
+    schema: &Schema,
+    changes: Vec<SchemaChange>,
+    context: &Context,
+) -> Decision {
+    for change in &changes {
+        let SchemaChange::AlterKeyspace(keyspace) = change else { continue };
+        let tables = schema.keyspace(&keyspace.name).into_iter().flat_map(|it| it.tables.values());
+        let mut views = tables.filter(|table| table.schema.view.is_some());
+        let next = match views.next() {
+            Some(_) => schema.after(vec![change.clone()], context.now_micros, 1),
+            None => continue,
+        };
+        let next = next.map_err(Error::Config)?;
+        check_place(&next, &keyspace.name, context)?;
+    }
+    Ok(changes)
 }
 
 /// `what` is how messages call it.

@@ -440,6 +440,10 @@ fn what_an_index_cannot_be_made_with_is_refused() {
         (custom("USING 'Vector_Index'"), "A vector_index is not supported yet"),
         (custom("USING 'fulltext_index'"), "A fulltext_index is not supported yet"),
         (
+            custom("USING 'vector_index' WITH comment = 'x'"),
+            "You cannot use view properties with a vector_index",
+        ),
+        (
             custom("USING 'sai' WITH OPTIONS = {'class_name': 'b'}"),
             "Cannot specify class_name as a CUSTOM option",
         ),
@@ -574,4 +578,34 @@ fn what_is_described_makes_the_same_view() {
     let changes = node.decide(&text).expect("what was described");
     node.apply(changes);
     assert_eq!(TableSchema { version: made.version, ..schema(&node) }, made);
+}
+
+#[test]
+fn keyspaces_with_views_keep_a_rack_for_each_replica() {
+    let space = "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', \
+                 'dc1': 1} AND tablets = {'enabled': true}";
+    let mut node = Node::empty();
+    node.data_centers[0].racks = ["r1", "r2", "r3"].map(str::to_owned).to_vec();
+    node.data_centers[0].owners = 3;
+    let more = "ALTER KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', \
+                'dc1': 2}";
+    for statement in [space, SMALL] {
+        let changes = node.decide(statement).expect(statement);
+        node.apply(changes);
+    }
+    assert!(node.decide(more).is_ok());
+    let changes = node.decide(VIEW).expect("a view");
+    node.apply(changes);
+    let refused = "! Materialized views and secondary indexes are not supported on the keyspace \
+                   'ks': The keyspace 'ks' is required to be RF-rack-valid.";
+    let found = outcome(&node, more);
+    assert!(found.starts_with(refused), "{found}");
+    let changes = node.decide("DROP MATERIALIZED VIEW mv").expect("a view");
+    node.apply(changes);
+    let changes = node.decide(more).expect("two replicas");
+    node.apply(changes);
+    for statement in [VIEW, "CREATE INDEX ON t (v)"] {
+        let found = outcome(&node, statement);
+        assert!(found.starts_with(refused), "{statement}: {found}");
+    }
 }
