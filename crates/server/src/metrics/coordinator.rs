@@ -332,6 +332,54 @@ fn replica(sheet: &mut Sheet, traffic: &Traffic) {
     );
 }
 
+/// What this shard sends to views.
+pub(super) fn views(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
+    let outbox = coordinator.outbox();
+    let (pending, most) = outbox.pending();
+    let help = "Bytes of updates of views that are on their way to other shards and nodes.";
+    sheet.gauge("database_view_update_backlog", help, &[], pending as u64);
+    let help = "Bytes that may be on their way; who writes waits beyond that.";
+    sheet.gauge("database_view_update_backlog_max", help, &[], most as u64);
+    let help = "Writes of which updates of views are to be brought again.";
+    sheet.gauge("database_view_updates_left", help, &[], outbox.left() as u64);
+    let counted = &outbox.counters;
+    counters(
+        sheet,
+        &[
+            (
+                "database_total_view_updates_pushed_local",
+                "Updates of views that were written on this node.",
+                counted.pushed_local.get(),
+            ),
+            (
+                "database_total_view_updates_pushed_remote",
+                "Updates of views that other nodes have acknowledged.",
+                counted.pushed_remote.get(),
+            ),
+            (
+                "database_total_view_updates_failed_local",
+                "Updates of views that another shard of this node could not write at once.",
+                counted.failed_local.get(),
+            ),
+            (
+                "database_total_view_updates_failed_remote",
+                "Updates of views that another node could not be told of at once.",
+                counted.failed_remote.get(),
+            ),
+            (
+                "database_total_view_updates_hinted",
+                "Those of them for which a hint was kept.",
+                counted.hinted.get(),
+            ),
+            (
+                "database_total_view_updates_brought",
+                "Updates of views that were brought again, each time.",
+                counted.brought.get(),
+            ),
+        ],
+    );
+}
+
 /// The batches that this shard keeps, mostly for other nodes.
 pub(super) fn batches(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
     let held = coordinator.held();

@@ -29,6 +29,9 @@
 //!    replicas; and not before what was acknowledged is durable.
 //!  - *seen-here*: a write is acknowledged after the other shards of this node have what is theirs
 //!    of it; after other nodes have it where the view is synchronous.
+//!  - *ends-with-its-stage*: what is derived goes to those who had the view's data when it was
+//!    derived. It is a request under way (`epochs`) until it was told or left: a move goes on only
+//!    when it has ended. What is left goes to those who have the data then.
 //!  - *bounded*: what is on its way takes a tenth of the shard's memory; who writes waits beyond
 //!    it, and is refused if that takes too long, before anything was written.
 //!

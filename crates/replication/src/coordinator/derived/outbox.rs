@@ -90,6 +90,12 @@ impl Outbox {
         (self.bytes_max - self.room.available().min(self.bytes_max), self.bytes_max)
     }
 
+    /// Takes room for so much, as if it was on its way.
+    #[doc(hidden)]
+    pub async fn hold(&self, bytes: usize) -> Option<Permit> {
+        self.room.acquire(bytes).await.ok()
+    }
+
     /// Rows that are left, to be brought again.
     pub fn left(&self) -> usize {
         self.left.borrow().len()

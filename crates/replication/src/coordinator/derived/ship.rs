@@ -7,6 +7,7 @@
 use super::outbox::{Outbox, new_row};
 use crate::coordinator::nodes::{self, Brought, Planted};
 use crate::coordinator::{Coordinator, own_storage};
+use crate::epochs::{Entered, Epochs};
 use crate::placement::Replica;
 use model::Uuid;
 use mutation::FrozenMutation;
@@ -46,6 +47,7 @@ struct Parcel {
 pub(super) struct Shipment {
     cargo: Cargo,
     row: Row,
+    under_way: Entered<Rc<Epochs>>,
 }
 
 /// A row of the outbox whose mutations are on their way. Unless it is settled it is left to the
@@ -107,13 +109,18 @@ impl Cargo {
 
 impl Coordinator {
     /// The row of the outbox for it, and what is to be sent once that is kept.
-    pub(super) fn pack(&self, cargo: Cargo, room: Permit) -> (FrozenMutation, Shipment) {
+    pub(super) fn pack(
+        &self,
+        cargo: Cargo,
+        room: Permit,
+        under_way: Entered<Rc<Epochs>>,
+    ) -> (FrozenMutation, Shipment) {
         assert!(!cargo.is_empty(), "sent-or-kept: a row of nothing");
         let (logged, row) = new_row(self, &cargo.all);
         let outbox = self.views.outbox.clone();
         let (id, written_at) = (logged.id, logged.written_at);
         let row_on_its_way = Row { id, written_at, outbox, _room: room, is_settled: false };
-        (row, Shipment { cargo, row: row_on_its_way })
+        (row, Shipment { cargo, row: row_on_its_way, under_way })
     }
 }
 
@@ -125,7 +132,8 @@ pub(super) async fn send(
     let (tell, told) = oneshot();
     let sender = coordinator.clone();
     coordinator.background.spawn(async move {
-        let Shipment { cargo: Cargo { here, there: [awaited, others], .. }, row } = shipment;
+        let Shipment { cargo, row, under_way: _under_way } = shipment;
+        let Cargo { here, there: [awaited, others], .. } = cargo;
         let (written_at, mut row) = (row.written_at, Some(row));
         if sender.is_planted(Planted::SettlesEarly) {
             row.take().into_iter().for_each(|row| row.settle(&sender));

@@ -8,6 +8,7 @@ use super::ship::{self, Cargo};
 use crate::coordinator::nodes::Planted;
 use crate::coordinator::{Coordinator, unreadable};
 use crate::cursor::Cursor;
+use crate::epochs::{Entered, Epochs};
 use cluster::{Replication, Schema, TableEntry};
 use derived::{Derived, Deriver};
 use model::{DecoratedKey, TableId, Token};
@@ -35,6 +36,12 @@ struct Outcome {
     cargo: Cargo,
 }
 
+/// What a write has until it is visible, and until what follows from it has come.
+struct Held {
+    alone: Vec<PartitionGuard>,
+    under_way: Entered<Rc<Epochs>>,
+}
+
 impl Coordinator {
     /// Writes mutations of partitions of this shard with all that they change in views.
     pub(super) async fn write_with_views(
@@ -44,13 +51,14 @@ impl Coordinator {
     ) -> Result<(), WriteError> {
         let (bases, others) = sort_out(&self.cluster.schema(), mutations)?;
         let alone = self.lock_all(&bases).await?;
+        let held = Held { alone, under_way: Epochs::enter(self.epochs.clone()) };
         // As it is once nobody else writes to them: it may have changed while this one waited.
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: others, ..Outcome::default() };
         for ((table, _), write) in bases {
             self.derive(&schema, table, write, &mut outcome).await?;
         }
-        self.write_group(&schema, outcome, alone, promise).await
+        self.write_group(&schema, outcome, held, promise).await
     }
 
     /// Writes what is derived from rows that were there already, each with the token of its row, as
@@ -62,6 +70,7 @@ impl Coordinator {
         derived: Vec<(Token, Derived)>,
         with: Vec<FrozenMutation>,
     ) -> Result<(), WriteError> {
+        let held = Held { alone: Vec::new(), under_way: Epochs::enter(self.epochs.clone()) };
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: with, ..Outcome::default() };
         for (at, one) in derived {
@@ -69,7 +78,7 @@ impl Coordinator {
                 self.place((base, at), to, one, &mut outcome);
             }
         }
-        self.write_group(&schema, outcome, Vec::new(), Promise::AsConfigured).await
+        self.write_group(&schema, outcome, held, Promise::AsConfigured).await
     }
 
     /// Writes a group, with a row of the outbox for what goes elsewhere, lets go of the partitions,
@@ -78,7 +87,7 @@ impl Coordinator {
         self: &Rc<Coordinator>,
         schema: &Schema,
         outcome: Outcome,
-        alone: Vec<PartitionGuard>,
+        Held { alone, under_way }: Held,
         promise: Promise,
     ) -> Result<(), WriteError> {
         let Outcome { mut group, cargo } = outcome;
@@ -86,7 +95,7 @@ impl Coordinator {
             true => None,
             false => {
                 let room = self.views.outbox.make_room(cargo.size_bytes(), WAIT_MAX).await?;
-                let (row, shipment) = self.pack(cargo, room);
+                let (row, shipment) = self.pack(cargo, room, under_way);
                 group.extend((!self.is_planted(Planted::KeepsNoOutbox)).then_some(row));
                 Some(shipment)
             }
