@@ -403,12 +403,6 @@ fn views_follow_their_base_whatever_happens() {
     }
 }
 
-/// A mistake that is planted is caught within so many schedules.
-fn is_caught(planted: Planted) {
-    let caught = (0..40).find(|seed| Schedule::new(*seed, Some(planted)).run(8).is_err());
-    assert!(caught.is_some(), "{planted:?} is not caught");
-}
-
 #[test]
 fn what_is_derived_without_a_look_at_what_is_there_is_caught() {
     let planted = Some(Planted::DerivesUnread);
@@ -449,8 +443,8 @@ fn on_one_node_a_view_has_what_was_acknowledged() {
     }
 }
 
-/// A partition of which the first of these nodes has the base table's only copy, and the second that
-/// of the row of `by_v` for a value.
+/// A node with the only copy of a partition of the base table, another one with that of the rows
+/// of `by_v` for a value, the partition and the value.
 fn apart(nodes: &Nodes) -> (usize, usize, i32, i32) {
     let all = (0..100).flat_map(|pk| (0..100).map(move |v| (pk, v)));
     let place = |(pk, v): (i32, i32)| (nodes.replicas_of(pk)[0], nodes.replicas_of(v)[0], pk, v);
@@ -504,8 +498,8 @@ fn told_late(hinted: bool, dies: bool, planted: Option<Planted>) -> (usize, usiz
     (before, found.len(), nodes.run(base, kept()))
 }
 
-/// *sent-or-kept*: what a node cannot be told is told it when it is there, by a hint, or by a row of
-/// the outbox where none may be kept; also if who keeps it dies before. Then the row is removed.
+/// *sent-or-kept*: what a node cannot be told is told it when it is there, by a hint, or by a row
+/// of the outbox where none may be kept; also if who keeps it dies before. Then the row is removed.
 #[test]
 fn who_is_away_is_told_when_it_comes_back() {
     assert_eq!(told_late(true, false, None), (0, 1, 0));

@@ -1,0 +1,194 @@
+//! Views of tables that are written while nodes join and leave: the ranges of both move, and neither
+//! waits for the other.
+//!
+//! Invariants
+//!  - *views-follow*: when all is quiet, a view is read at ALL with just the rows of its base table.
+
+use super::world::{Nodes, SECOND};
+use cluster::{Cluster, SchemaChange};
+use model::schema::View;
+use model::{TableSchema, Token, Type};
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
+use mutation::{MutationBuilder, RingBound, RowBuilder, RowShape, Tombstone};
+use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions, moves};
+use runtime::time::{sleep, wall_micros};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::Prng;
+use testkit::config::{entry, keyspace};
+use testkit::rows;
+
+/// One of a ring and one with tablets; the keyspace of each has its name.
+const TABLES: [&str; 2] = ["ring", "tablets"];
+const KEYS: u64 = 400;
+const VALUES: u64 = 40;
+
+/// `(pk int PRIMARY KEY, v int)` and, of each, a view by `v`.
+async fn make_tables(copies: u32) {
+    let mut changes = Vec::new();
+    for (name, tablets) in TABLES.into_iter().zip([None, Some(8)]) {
+        changes.push(SchemaChange::CreateKeyspace(keyspace(name, copies, tablets)));
+        let base = TableSchema::builder(name, name, Cluster::new_table_id());
+        let base = base.partition_key("pk", Type::Int).regular("v", Type::Int);
+        let base = base.build().expect("a table");
+        let view = TableSchema::builder(name, "by_v", Cluster::new_table_id());
+        let view = view.partition_key("v", Type::Int).clustering("pk", Type::Int);
+        let mut view = view.build().expect("a view");
+        view.view = Some(Box::new(View {
+            base: base.id,
+            base_name: name.to_owned(),
+            where_clause: "v IS NOT NULL".to_owned(),
+            lives_by_marker: true,
+            ..View::default()
+        }));
+        changes.extend([base, view].map(SchemaChange::CreateTable));
+    }
+    let decide = move |_: &cluster::Schema| Ok::<_, ()>(changes.clone());
+    let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
+    changed.expect("tables");
+}
+
+/// What clients on all nodes share.
+#[derive(Default)]
+struct Model {
+    time: Cell<i64>,
+    quiet: Cell<bool>,
+    acknowledged: Cell<u64>,
+}
+
+async fn client(model: Rc<Model>, mut prng: Prng) {
+    while !model.quiet.get() {
+        model.time.set(model.time.get() + 1);
+        let (name, at) = (*prng.pick(&TABLES).expect("a table"), model.time.get());
+        let (pk, value) = (prng.below(KEYS) as i32, prng.below(VALUES) as i32);
+        let Some(table) = runtime::local::get::<Cluster>().schema().table(name, name).cloned()
+        else {
+            // Another node has made it.
+            sleep(Duration::from_millis(5)).await;
+            continue;
+        };
+        let write = match prng.one_in(5) {
+            false => rows::put(&table, pk, value, at),
+            true => {
+                let mut row = RowBuilder::new(Vec::new());
+                row.tombstone(Tombstone::new(at, wall_micros() / 1_000_000));
+                let mut builder = MutationBuilder::new(&table.schema, &rows::key(pk));
+                builder.row(&[], &row.finish());
+                builder.freeze()
+            }
+        };
+        let (consistency, kind) = (Consistency::All, WriteKind::Simple);
+        let options = WriteOptions { consistency, timeout: 5 * SECOND, kind, limit: None };
+        let coordinator = runtime::local::get::<Coordinator>();
+        if coordinator.write(&table, rows::token(pk), write, &options).await.is_ok() {
+            model.acknowledged.set(model.acknowledged.get() + 1);
+        }
+        sleep(Duration::from_micros(prng.below(10_000))).await;
+    }
+}
+
+/// The keys and values of a table, or of the view that has them as values and keys.
+async fn read_all(keyspace: &'static str, name: &'static str) -> BTreeSet<(i32, i32)> {
+    let table = entry(keyspace, name);
+    let bound = |token, after| RingBound { token, key: None, after };
+    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
+    let is_view = table.schema.view.is_some();
+    let column = table.schema.column("v").expect("a column").id;
+    let mut command = ReadCommand {
+        table: table.schema.id,
+        partitions: Partitions::Range { start, end },
+        ranges: vec![SendRange::full()],
+        reversed: false,
+        columns: if is_view { Vec::new() } else { vec![(column, ColumnForm::Value)] },
+        static_count: 0,
+        row_limit: u64::MAX,
+        per_partition_limit: u64::MAX,
+        partition_limit: u64::MAX,
+        bytes_max: 1 << 20,
+        static_only_rows: false,
+        tombstone_limit: u64::MAX,
+        now: wall_micros().div_euclid(1_000_000),
+        bypass_cache: false,
+        shape: RowShape::Whole,
+        resume: None,
+    };
+    let int = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("an int"));
+    let options = ReadOptions::new(Consistency::All, 20 * SECOND);
+    let mut found = BTreeSet::new();
+    loop {
+        let coordinator = runtime::local::get::<Coordinator>();
+        let page = coordinator.read(&table, Token::MIN, &command, &options).await.expect("a page");
+        let view = PageView::parse(&page.bytes, command.layout()).expect("a page");
+        for partition in view.partitions() {
+            let key = int(partition.key());
+            for row in partition.rows() {
+                match (is_view, row.columns().next().and_then(|it| it.value)) {
+                    (true, _) => drop(found.insert((int(&row.clustering()[2..6]), key))),
+                    (false, Some(value)) => drop(found.insert((key, int(value)))),
+                    (false, None) => {}
+                }
+            }
+        }
+        match page.resume {
+            Some(resume) => command.resume = Some(resume),
+            None => return found,
+        }
+    }
+}
+
+/// Four nodes, of which one joins late and one leaves, beside clients.
+fn follow(seed: u64) {
+    let mut prng = Prng::from_seed(seed);
+    let copies = 1 + (seed % 3) as u32;
+    let machine = |number: u64| (format!("r{}", number % 3), prng.between(1, 3) as u16);
+    let machines: Vec<_> = (0..5).map(machine).collect();
+    let mut nodes = Nodes::new(seed, &machines, 1, None);
+    for node in 0..4 {
+        nodes.start(node);
+        assert!(nodes.wait(node), "node {node} is none of the cluster");
+    }
+    nodes.run(0, make_tables(copies));
+    let model = Rc::new(Model::default());
+    for node in 0..3 {
+        nodes.begin(node, client(model.clone(), prng.fork()));
+    }
+    nodes.world.run_for(SECOND);
+    nodes.start(4);
+    assert!(nodes.wait(4), "node 4 is none of the cluster");
+    nodes.begin(3, async { moves::leave(true).await.expect("it may leave") });
+    let has_left = |nodes: &mut Nodes| {
+        nodes.run(0, async { runtime::local::get::<Cluster>().topology().present().count() == 4 })
+    };
+    for _ in 0..300 {
+        if has_left(&mut nodes) {
+            break;
+        }
+        nodes.world.run_for(SECOND);
+    }
+    assert!(has_left(&mut nodes), "seed {seed}: node 3 does not leave");
+    nodes.world.run_for(SECOND);
+    nodes.crash(3);
+    model.quiet.set(true);
+    nodes.world.run_for(60 * SECOND);
+    for name in TABLES {
+        let base = nodes.run(0, read_all(name, name));
+        let view = nodes.run(1, read_all(name, "by_v"));
+        let (ghosts, lacks) = (&view - &base, &base - &view);
+        assert!(
+            view == base,
+            "seed {seed}, {copies} copies, {name}: {ghosts:?} are too many, {lacks:?} are missing"
+        );
+        assert!(20 < base.len(), "seed {seed}: {} rows of {name}", base.len());
+    }
+    let written = model.acknowledged.get();
+    assert!(200 < written, "seed {seed}: {written} writes were acknowledged");
+}
+
+#[test]
+fn views_follow_tables_that_move() {
+    for seed in runtime::sim::seeds(2) {
+        follow(seed);
+    }
+}
