@@ -30,10 +30,12 @@ mod scan;
 
 pub(super) use rows::recall;
 
+use super::nodes::Planted;
 use super::{Coordinator, own_coordinator};
 use cluster::{Schema, TableEntry, TableKind};
 use derived::ViewPlan;
 use model::{TableId, Uuid};
+use mutation::FrozenMutation;
 use place::Place;
 use runtime::Erased;
 use std::cell::RefCell;
@@ -187,7 +189,12 @@ impl Coordinator {
             build.written_at = runtime::time::wall_micros().max(build.written_at + 1);
             builds.push((view, build));
         }
-        let with = builds.iter().map(|(view, build)| self.build_row(*view, build)).collect();
+        let row = |(view, build): &(TableId, Build)| self.build_row(*view, build);
+        let mut with: Vec<FrozenMutation> = builds.iter().map(row).collect();
+        if self.is_planted(Planted::KeepsPlacesFirst) {
+            let kept = self.storage.apply_all(std::mem::take(&mut with)).await;
+            kept.map_err(|error| error.to_string())?;
+        }
         let written = self.bring_built(base, step.derived, with).await;
         written
             .map_err(|error| format!("cannot write to views of {}: {error}", base.schema.name))?;

@@ -99,6 +99,8 @@ pub enum Planted {
     ForgetsPromises,
     /// It accepts what is earlier than its promise.
     AcceptsAnything,
+    /// How far the building of a view is is kept before what was built.
+    KeepsPlacesFirst,
     /// A round does not finish what another one has left.
     LeavesUnfinished,
     /// A replica does not tell since which one a proposal is made.

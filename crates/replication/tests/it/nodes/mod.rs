@@ -2,6 +2,7 @@
 
 mod basics;
 mod batchlog;
+mod built;
 mod faults;
 mod hints;
 mod joined;

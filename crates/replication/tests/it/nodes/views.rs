@@ -33,11 +33,11 @@ use testkit::config::{change, entry};
 const PARTITIONS: i32 = 4;
 const COLD: i32 = 300;
 const ROWS: i32 = 3;
-const VALUES: i32 = 4;
-const BASE: &str = "r";
+pub(super) const VALUES: i32 = 4;
+pub(super) const BASE: &str = "r";
 
 /// Rows as they are shown: the key in the order of the base table's columns, and `v`, `w`.
-type Rows = BTreeSet<[Option<i32>; 4]>;
+pub(super) type Rows = BTreeSet<[Option<i32>; 4]>;
 
 fn view(name: &str, base: &TableSchema) -> TableSchema {
     let id = Uuid::from_u128(0x3000 + name.len() as u128);
@@ -67,7 +67,7 @@ fn view(name: &str, base: &TableSchema) -> TableSchema {
 }
 
 /// Makes the views on a node, as they are to be.
-async fn make_views() {
+pub(super) async fn make_views() {
     change(|schema| {
         let base = schema.table("ks", BASE).expect("the base table").schema.clone();
         let views = ["by_v", "by_ck"].map(|name| view(name, &base));
@@ -81,12 +81,12 @@ async fn make_views() {
     .await;
 }
 
-fn column(table: &TableSchema, name: &str) -> ColumnId {
+pub(super) fn column(table: &TableSchema, name: &str) -> ColumnId {
     table.column(name).expect("a column").id
 }
 
 /// A write of a client: of rows, or deletions, of one partition.
-fn draw(prng: &mut Prng, timestamp: i64) -> (i32, FrozenMutation) {
+pub(super) fn draw(prng: &mut Prng, timestamp: i64) -> (i32, FrozenMutation) {
     let table = entry("ks", BASE);
     let schema = &table.schema;
     let most = if prng.one_in(3) { COLD } else { PARTITIONS };
@@ -125,7 +125,7 @@ fn draw(prng: &mut Prng, timestamp: i64) -> (i32, FrozenMutation) {
     (pk, builder.freeze())
 }
 
-fn below(prng: &mut Prng, bound: i32) -> i32 {
+pub(super) fn below(prng: &mut Prng, bound: i32) -> i32 {
     prng.below(bound as u64) as i32
 }
 
@@ -178,7 +178,7 @@ fn rows_in(table: &TableSchema, command: &ReadCommand, bytes: &[u8]) -> Rows {
     rows
 }
 
-async fn read_all(name: &str, level: Consistency) -> Result<Rows, String> {
+pub(super) async fn read_all(name: &str, level: Consistency) -> Result<Rows, String> {
     let table = entry("ks", name);
     let mut command = command_of(&table.schema);
     let options = ReadOptions::new(level, 10 * SECOND);
@@ -204,7 +204,7 @@ async fn read_here(name: &'static str) -> Rows {
 }
 
 /// What a view has of the rows of its base table.
-fn seen_by(view: &str, rows: &Rows) -> Rows {
+pub(super) fn seen_by(view: &str, rows: &Rows) -> Rows {
     rows.iter().filter(|[_, _, v, _]| view == "by_ck" || v.is_some()).copied().collect()
 }
 
@@ -390,7 +390,7 @@ impl Schedule {
     }
 }
 
-fn difference(found: &Rows, expected: &Rows) -> String {
+pub(super) fn difference(found: &Rows, expected: &Rows) -> String {
     let (ghosts, lacks) = (found - expected, expected - found);
     format!("{ghosts:?} are too many, {lacks:?} are missing")
 }
