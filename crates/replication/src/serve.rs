@@ -10,7 +10,7 @@
 
 mod sync;
 
-use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::coordinator::{Coordinator, build, nodes, own_coordinator};
 use crate::digest::Digest;
 use crate::hints::Hints;
 use crate::moves;
@@ -159,6 +159,11 @@ fn serve_moves(verbs: &mut Verbs) {
     });
     verbs.on_request(verb::MOVES_STILL, move |_| async move {
         reply(Ok(Payload::from(wire::loads::encode_still(moves::is_settled()))))
+    });
+    verbs.on_request(verb::VIEWS_BUILT, move |_| async move {
+        let built = build::states().await.into_iter().filter(|state| state.is_built);
+        let built = built.map(|state| state.view).collect();
+        reply(Ok(Payload::from(wire::built::encode(&built))))
     });
     verbs.on_one_way(verb::MOVE_END, |request| async move {
         match wire::moves::decode_end(&request.take_payload()) {

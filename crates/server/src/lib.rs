@@ -27,6 +27,7 @@ mod relabel;
 mod repair;
 mod reread;
 mod tables;
+mod views;
 
 use admin::metrics::relabel::{Relabelling, Rules};
 use cluster::membership::Phase;
@@ -179,6 +180,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     let provide = move || async move {
         tables::provide(bound);
         large_data::provide();
+        views::provide();
     };
     runtime::on_all_shards(provide).await;
     tell_idle(&plan.values);

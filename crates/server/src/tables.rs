@@ -31,14 +31,14 @@ pub(crate) fn provide(bound: native::Bound) {
 }
 
 /// Column names and values; what is not named is null.
-type Named = Vec<(&'static str, Vec<u8>)>;
+pub(crate) type Named = Vec<(&'static str, Vec<u8>)>;
 
 fn text(value: impl AsRef<str>) -> Vec<u8> {
     value.as_ref().as_bytes().to_vec()
 }
 
 /// Puts named values in the order of the table's columns.
-fn arranged(table: &str, rows: &[Named]) -> Vec<VirtualRow> {
+pub(crate) fn arranged(table: &str, rows: &[Named]) -> Vec<VirtualRow> {
     let schema = runtime::local::get::<Cluster>().schema();
     let Some(entry) = schema.table("system", table) else { return Vec::new() };
     rows.iter().map(|row| arrange(&entry.schema, row)).collect()

@@ -4,10 +4,12 @@ use super::Door;
 use super::api::{Answered, Api, Kind};
 use super::tables::{all, flush};
 use crate::call::{Answer, Call};
-use cluster::{Cluster, MemberState, Node, Nodes, table_stats};
+use cluster::{Cluster, MemberState, Node, Nodes, VirtualRow, table_stats};
 use hyper::Method;
+use model::Uuid;
 use serde_json::json;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// In which state a node is that has started, with the numbers that metrics show.
@@ -184,9 +186,42 @@ fn together(api: &mut Api) {
     let path = "/storage_service/view_build_statuses/{keyspace}/{name}";
     api.get(path, "How far views are built", async |door: &Rc<Door>, call: &Call| {
         super::tables::keyspace(door, call.segment("keyspace"))?;
-        let text = format!("Can't find a view {}", call.segment("name"));
-        Err(Answer::refused(400, text))
+        view_build_statuses(door, call.segment("keyspace"), call.segment("name")).await
     });
+}
+
+/// The rows of a computed table of `system`, by their columns' names.
+pub(super) async fn rows_of(door: &Door, name: &str) -> Vec<BTreeMap<String, Vec<u8>>> {
+    let schema = door.cluster.schema();
+    let Some(table) = schema.table("system", name) else { return Vec::new() };
+    let Some(rows) = door.cluster.virtual_rows(table.schema.id) else { return Vec::new() };
+    let names = || table.schema.columns.iter().map(|column| column.name.clone());
+    let named = |row: VirtualRow| names().zip(row).filter_map(|(name, it)| Some((name, it?)));
+    rows().await.into_iter().map(|row| named(row).collect()).collect()
+}
+
+/// How far each node is with a view, by its address.
+async fn view_build_statuses(door: &Door, keyspace: &str, name: &str) -> Answered {
+    let schema = door.cluster.schema();
+    let view = schema.table(keyspace, name).filter(|table| table.schema.view.is_some());
+    if view.is_none() {
+        return Err(Answer::refused(400, format!("Can't find a view {name}")));
+    }
+    let topology = door.cluster.topology();
+    let mut told = Vec::new();
+    for row in rows_of(door, "view_build_status_v2").await {
+        let value = |name| row.get(name).map(Vec::as_slice).unwrap_or_default();
+        let is_it =
+            value("keyspace_name") == keyspace.as_bytes() && value("view_name") == name.as_bytes();
+        let Some(host) = Uuid::from_slice(value("host_id")).ok().filter(|_| is_it) else {
+            continue;
+        };
+        let member = topology.member(host);
+        let address = member.map_or(host.to_string(), |member| member.address.ip().to_string());
+        let status = String::from_utf8_lossy(value("status")).into_owned();
+        told.push(json!({ "key": address, "value": status }));
+    }
+    Ok(Answer::json(told.into()))
 }
 
 /// What this version cannot do.

@@ -85,14 +85,19 @@ fn of_one(api: &mut Api) {
         Ok(Answer::json(shown.collect()))
     });
     let path = "/column_family/built_indexes/{name}";
-    api.get(
-        path,
-        "Indexes that are built; there are none",
-        async |door: &Rc<Door>, call: &Call| {
-            one(door, call)?;
-            Ok(Answer::json(json!([])))
-        },
-    );
+    api.get(path, "Indexes that are built on this node", async |door: &Rc<Door>, call: &Call| {
+        let table = one(door, call)?;
+        let built = super::identity::rows_of(door, "IndexInfo").await;
+        let is_built = |name: &str| {
+            built.iter().any(|row| {
+                let is =
+                    |column, text: &str| row.get(column).is_some_and(|it| it == text.as_bytes());
+                is("table_name", &table.schema.keyspace) && is("index_name", name)
+            })
+        };
+        let indexes = table.schema.indexes.iter().map(|index| &index.name);
+        Ok(Answer::json(indexes.filter(|name| is_built(name)).map(|it| json!(it)).collect()))
+    });
     for (path, option, default) in [
         ("/column_family/minimum_compaction/{name}", "min_threshold", "4"),
         ("/column_family/maximum_compaction/{name}", "max_threshold", "32"),

@@ -22,12 +22,15 @@
 //! Not yet: ranges that come to a node while a view is not built where they come from are not
 //! scanned again there.
 //!
-//! In reading order: [`place`] (pure: how far), [`scan`] (a step), `rows` (what is kept of it).
+//! In reading order: [`place`] (pure: how far), [`scan`] (a step), `rows` (what is kept of it),
+//! [`ask`] (what all nodes say).
 
+mod ask;
 mod place;
 mod rows;
 mod scan;
 
+pub use ask::{Told, told_by_all};
 pub(super) use rows::recall;
 
 use super::nodes::Planted;

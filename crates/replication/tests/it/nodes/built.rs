@@ -85,8 +85,9 @@ impl Schedule {
     /// A client writes, of the large partition and of others.
     fn write(&mut self, node: usize) {
         self.time += 1;
-        let (pk, write) = draw(&mut self.prng, self.time);
+        let (time, mut prng) = (self.time, self.prng.fork());
         self.nodes.run(node, async move {
+            let (pk, write) = draw(&mut prng, time);
             let (table, token) = (entry("ks", BASE), testkit::rows::token(pk));
             let options = write_options(Consistency::One);
             // What the client is told of it does not matter: the views follow what there is.
