@@ -4,8 +4,8 @@
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
-//! `derived` (what writes change in views), [`build`] (views of tables that have data), `rate` (limits of partitions), [`row_ttl`] (rows that
-//! say when they expire).
+//! `derived` (what writes change in views), [`build`] (views of tables that have data), `rate`
+//! (limits of partitions), [`row_ttl`] (rows that say when they expire).
 
 mod acceptor;
 mod batch;

@@ -11,15 +11,15 @@
 //!  - *one-group*: what a write brings with it is in the group of the write: after a crash all of
 //!    it is there or nothing, though some of its tables were flushed and others not. So a replay
 //!    derives nothing: what was derived is in the log.
-//!  - *own-locks*: who derives locks partitions apart from those who read to decide what they
-//!    write ([`crate::Storage::lock_partition`]): those hold theirs while they write.
-//!  - *underived-is-counted*: writes that are under way when their table begins to derive are waited
-//!    for by who derives from what the table has already ([`crate::Storage::await_underived`]).
-//!    Those that need not wait enter in the step that looks at the flag, and are not counted.
+//!  - *own-locks*: who derives locks partitions apart from those who read to decide what they write
+//!    ([`crate::Storage::lock_partition`]): those hold theirs while they write.
+//!  - *underived-is-counted*: writes that are under way when their table begins to derive are
+//!    waited for by who derives from what the table has already
+//!    ([`crate::Storage::await_underived`]). Those that need not wait enter in the step that looks
+//!    at the flag, and are not counted.
 //!  - *one-test*: a write of any other table pays for one look at a flag of its table.
 
 use super::Shard;
-use super::write::Target;
 use crate::error::WriteError;
 use crate::table::Table;
 use model::TableId;
@@ -75,8 +75,7 @@ impl Shard {
 pub(super) struct Underived(Vec<Rc<Table>>);
 
 impl Underived {
-    pub(super) fn of(targets: &[Target<'_>]) -> Underived {
-        let tables = targets.iter().map(|target| &target.table);
+    pub(super) fn of<'t>(tables: impl Iterator<Item = &'t Rc<Table>>) -> Underived {
         let tables: Vec<Rc<Table>> = tables.filter(|it| !it.derives.get()).cloned().collect();
         tables.iter().for_each(|table| table.underived.set(table.underived.get() + 1));
         Underived(tables)

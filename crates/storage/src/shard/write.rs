@@ -169,13 +169,13 @@ impl Shard {
         if entries.is_empty() {
             let deadline = Instant::now() + self.config.write_wait_max;
             let waits = self.wait_for_memory(targets, deadline);
-            Box::pin(Underived::of(targets).during(waits)).await?;
+            Box::pin(underived(targets).during(waits)).await?;
             apply(&[]);
             return Ok(None);
         }
         if log.cuts(group_bytes(entries)) {
             let pieces = self.append_in_pieces(targets, entries, apply);
-            return Box::pin(Underived::of(targets).during(pieces)).await.map(Some);
+            return Box::pin(underived(targets).during(pieces)).await.map(Some);
         }
         if dirty.is_open() {
             match log.append(entries) {
@@ -189,7 +189,7 @@ impl Shard {
         }
         // Boxed: a write that need not wait is not to pay for the room that waiting takes.
         let in_turn = self.append_in_turn(targets, entries, apply);
-        Box::pin(Underived::of(targets).during(in_turn)).await.map(Some)
+        Box::pin(underived(targets).during(in_turn)).await.map(Some)
     }
 
     /// As [`Shard::append`], of what the log takes in pieces: one such write after the other. It
@@ -302,6 +302,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// Those of them that do not derive, while the write waits.
+fn underived(targets: &[Target<'_>]) -> Underived {
+    Underived::of(targets.iter().map(|target| &target.table))
 }
 
 /// The same without what columns had before they were dropped; nothing where there is none of that.

@@ -177,8 +177,8 @@ impl Storage {
         }
     }
 
-    /// Waits until all writes of a table that derives are derived from which are under way. Then what
-    /// the table has, and what is written from now on, is all.
+    /// Waits until all writes of a table that derives are derived from which are under way. Then
+    /// what the table has, and what is written from now on, is all.
     pub async fn await_underived(&self, id: TableId) {
         self.shard.await_underived(id).await;
     }

@@ -5,19 +5,19 @@
 //! before comes by and by. What the builder has read may be old when it is written: that does no
 //! harm, for all of it has its own times (`derived`, *same-as-scan*).
 //!
-//! A shard goes through its tables one step at a time, the smallest first, all views of a table that
-//! are not built together. With each step it writes how far it is, in the same group of the log; so
-//! after a crash it goes on just where it was.
+//! A shard goes through its tables one step at a time, the smallest first, all views of a table
+//! that are not built together. With each step it writes how far it is, in the same group of the
+//! log; so after a crash it goes on just where it was.
 //!
 //! Invariants
-//!  - *nothing-before-missed*: the scan of a table begins after all writes that are not derived from
-//!    have ended. What it does not see is derived from when it is written.
+//!  - *nothing-before-missed*: the scan of a table begins after all writes that are not derived
+//!    from have ended. What it does not see is derived from when it is written.
 //!  - *with-the-step*: how far a shard is, and all that was derived up to there, is there after a
 //!    crash, here or in the outbox, or neither is.
 //!  - *bounded*: a step holds so many rows and bytes, and one row beyond; large partitions take
 //!    several steps.
-//!  - *built-is-whole*: a view is built on a node when each of its shards has come to the end. A shard
-//!    of a node that had another number of shards begins anew.
+//!  - *built-is-whole*: a view is built on a node when each of its shards has come to the end. A
+//!    shard of a node that had another number of shards begins anew.
 //!
 //! Not yet: ranges that come to a node while a view is not built where they come from are not
 //! scanned again there.
@@ -92,6 +92,10 @@ pub fn states() -> Erased<'static, Vec<ViewState>> {
                 let state = states.entry(view).or_insert(new);
                 state.is_built &= token.is_none();
                 state.shards.extend(token.map(|token| (shard, token)));
+                debug_assert!(
+                    state.is_built == state.shards.is_empty(),
+                    "built-is-whole: {state:?}"
+                );
             }
         }
         states.into_values().collect()
@@ -207,6 +211,7 @@ impl Coordinator {
 
     /// How far this shard is with a view; with a new one at the start.
     fn build_of(&self, view: TableId) -> Build {
+        debug_assert!(!self.builds.is_built(view), "built-is-whole: {view} is built");
         let known = self.builds.views.borrow().get(&view).cloned();
         known.unwrap_or_else(|| Build {
             row: self.new_build_row(),

@@ -1,7 +1,8 @@
 //! What is kept of how far a shard is: a row of `system.nereid_view_builds` for each view.
 //!
 //! Invariants: those of [`super`]; and
-//!  - *of-this-shard*: a row is of a token that this shard has, so that it is in the log of the step.
+//!  - *of-this-shard*: a row is of a token that this shard has, so that it is in the log of the
+//!    step.
 //!  - *latest-wins*: each write of a row is later than the one before it.
 
 use super::place::Place;
@@ -82,6 +83,7 @@ fn take(command: &ReadCommand, page: &Page, builds: &Builds) {
     let shards = i32::from(runtime::shard_count()).to_be_bytes();
     for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
         let Ok(row) = Uuid::from_slice(partition.key()) else { continue };
+        debug_assert!(partition.rows().count() < 2, "of-this-shard: two rows of {row}");
         for found in partition.rows() {
             let columns: Vec<_> = found.columns().collect();
             let [place, of_shards, view] = &columns[..] else { continue };
@@ -97,7 +99,8 @@ fn take(command: &ReadCommand, page: &Page, builds: &Builds) {
                 _ => Place::Start,
             };
             let build = Build { row, written_at: times.timestamp, place };
-            builds.views.borrow_mut().insert(view, build);
+            let before = builds.views.borrow_mut().insert(view, build);
+            debug_assert!(before.is_none(), "latest-wins: {view} has two rows");
         }
     }
 }

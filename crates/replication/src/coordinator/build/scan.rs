@@ -67,6 +67,7 @@ impl Coordinator {
 
 /// What is left to read from a place, and where one is when that is done.
 fn rest(from: &Place) -> (PartitionScope, Slice, Place) {
+    debug_assert!(*from != Place::End, "with-the-step: nothing is left to read");
     let bound = |token, key, after| RingBound { token, key, after };
     let end = bound(Token::MAX, None, true);
     match from {
@@ -102,6 +103,7 @@ struct Scan<'b> {
 
 impl<'b> Scan<'b> {
     fn new(base: &'b TableSchema, plans: &'b [ViewPlan]) -> Scan<'b> {
+        debug_assert!(!plans.is_empty(), "a scan for no view");
         let now = wall_micros().div_euclid(1_000_000);
         let (piece, derived, scratch) = (None, Vec::new(), Vec::new());
         Scan { base, plans, now, piece, derived, rows: 0, bytes: 0, scratch }
@@ -147,6 +149,7 @@ impl<'b> Scan<'b> {
     /// Adds a row, or the static one, to the piece (*as-they-are*).
     fn row(&mut self, key: Option<&Bytes>, bytes: &Bytes) {
         let Some(piece) = &mut self.piece else { return };
+        debug_assert!(self.rows < ROWS_MAX || key.is_none(), "bounded: {} rows", self.rows);
         self.rows += 1;
         self.bytes += bytes.len();
         let cover = match key {
@@ -172,6 +175,7 @@ impl<'b> Scan<'b> {
         let token = Token::of(&piece.key);
         let rows = piece.builder.freeze();
         let write = FrozenView::trusted(&rows.0).expect("a builder made it");
+        debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
         let deriver = Deriver::new(self.base, self.plans, write, self.now);
         self.derived.extend(deriver.finish().into_iter().map(|one| (token, one)));
     }
