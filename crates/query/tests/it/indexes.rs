@@ -8,6 +8,7 @@ use model::key::{compose_partition_key, push_clustering};
 use model::schema::{Index, IndexTarget};
 use model::{TableSchema, Token, Type};
 use mutation::{Marker, MutationBuilder, RowBuilder};
+use plan::ddl::testing::Node;
 use plan::restrictions::testing::{index, view_of};
 use replication::{Consistency, Coordinator, WriteKind, WriteOptions};
 use std::collections::BTreeMap;
@@ -292,5 +293,134 @@ fn an_index_that_is_not_there_is_named() {
         env.change(vec![SchemaChange::CreateTable(table)]).await;
         let text = env.error("SELECT * FROM k WHERE v = 1").await;
         assert_eq!(text, "Index kv of ks.k cannot be used: the table ks.kv_index does not exist");
+    });
+}
+
+/// Statements about the schema, as a cluster takes them in which all nodes can have indexes.
+struct Ddl {
+    node: Node,
+    env: CqlEnv,
+}
+
+impl Ddl {
+    /// With a table that has the indexes which `tables` have, and the same without them.
+    async fn new(env: CqlEnv) -> Ddl {
+        let node = Node::after(&["CREATE KEYSPACE ks WITH replication = {'class': \
+                                  'SimpleStrategy', 'replication_factor': 1}"]);
+        let mut ddl = Ddl { node, env };
+        for name in ["t", "t_plain"] {
+            ddl.run(&format!(
+                "CREATE TABLE {name} (p int, q int, c int, d int, s int STATIC, v int, w int, \
+                 m map<int, int>, PRIMARY KEY ((p, q), c, d)) \
+                 WITH CLUSTERING ORDER BY (c ASC, d DESC)"
+            ))
+            .await;
+        }
+        let elements = ["keys(m)", "values(m)", "entries(m)"];
+        for target in ["q", "c", "d", "s", "v", "(p, q), v"].into_iter().chain(elements) {
+            ddl.run(&format!("CREATE INDEX ON t ({target})")).await;
+        }
+        ddl
+    }
+
+    async fn run(&mut self, text: &str) {
+        let changes = self.node.decide(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.node.apply(changes.clone());
+        self.env.change(changes).await;
+    }
+}
+
+/// A write of a table, but for its name.
+fn write(prng: &mut Prng) -> (&'static str, String) {
+    let Row { key: [p, q, c, d], s, v, w, m } = row(prng);
+    let text = |value: Option<i32>| value.map_or("null".to_owned(), |it| it.to_string());
+    let (s, v) = (text(s), text(v));
+    let m: Vec<String> = m.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let m = format!("{{{}}}", m.join(", "));
+    let partition = format!("p = {p} AND q = {q}");
+    let row = format!("{partition} AND c = {c} AND d = {d}");
+    match prng.below(12) {
+        0..=3 => (
+            "INSERT INTO",
+            format!("(p, q, c, d, s, v, w, m) VALUES ({p}, {q}, {c}, {d}, {s}, {v}, {w}, {m})"),
+        ),
+        4 => ("UPDATE", format!("SET v = {v} WHERE {row}")),
+        5 => ("UPDATE", format!("SET m = m + {m}, w = {w} WHERE {row}")),
+        6 => ("UPDATE", format!("SET m[{w}] = {v} WHERE {row}")),
+        7 => ("UPDATE", format!("SET s = {s} WHERE {partition}")),
+        8 => ("DELETE FROM", format!("WHERE {row}")),
+        9 => ("DELETE v, m FROM", format!("WHERE {row}")),
+        10 => ("DELETE FROM", format!("WHERE {partition} AND c = {c} AND d > {d}")),
+        _ => ("DELETE FROM", format!("WHERE {partition}")),
+    }
+}
+
+#[test]
+fn an_index_follows_all_writes() {
+    for seed in 0..4 {
+        CqlEnv::run(seed, 1 + (seed % 2) as u16, move |env| async move {
+            let Ddl { env, .. } = Ddl::new(env).await;
+            let mut prng = Prng::from_seed(seed);
+            for turn in 0..300 {
+                let (what, behind) = write(&mut prng);
+                for name in ["t", "t_plain"] {
+                    env.ok(&format!("{what} {name} {behind}")).await;
+                }
+                if turn % 4 != 0 {
+                    continue;
+                }
+                let (what, behind) = statement(&mut prng);
+                let page_size = [1, 3, 100][prng.below(3) as usize];
+                let of = |name: &str| format!("SELECT {what} FROM {name} {behind}");
+                let found = all(&env, &of("t"), page_size).await;
+                let expected = all(&env, &of("t_plain"), page_size).await;
+                assert_eq!(found.join(" | "), expected.join(" | "), "{}", of("t"));
+            }
+        });
+    }
+}
+
+async fn fill(env: &CqlEnv) {
+    for p in 0..4 {
+        for c in 0..6 {
+            env.ok(&format!("INSERT INTO t (p, q, c, d, v) VALUES ({p}, 0, {c}, 1, 7)")).await;
+        }
+    }
+}
+
+#[test]
+fn pages_go_on_when_an_index_comes_or_goes() {
+    CqlEnv::run_on_one_and_two(|env| async move {
+        let mut ddl = Ddl::new(env).await;
+        fill(&ddl.env).await;
+        let select = "SELECT p, c FROM t WHERE v = 7 AND q = 0 ALLOW FILTERING";
+        let expected = ddl.env.rows(select).await;
+        assert_eq!(expected.split(" | ").count(), 24);
+        // Of two indexes, of one, of none, and of one again.
+        let changes = ["DROP INDEX t_q_idx", "DROP INDEX t_v_idx", "CREATE INDEX t_q_idx ON t (q)"];
+        let mut changes = changes.iter().cycle();
+        let mut found = Vec::new();
+        let mut state: Option<Vec<u8>> = None;
+        loop {
+            let parameters = query::Parameters {
+                page_size: Some(7),
+                paging_state: state.as_deref(),
+                ..query::Parameters::plain(Consistency::One)
+            };
+            let env = &ddl.env;
+            let page = env.processor().query(env.session(), select, &parameters).await.unwrap();
+            found.push(testkit::cql::rows_text(&page));
+            let query::ResponseKind::Rows(rows) = page.kind else { panic!("rows") };
+            state = rows.paging_state;
+            if state.is_none() {
+                break;
+            }
+            ddl.run(changes.next().unwrap()).await;
+            // What is written again is in an index that was made meanwhile.
+            fill(&ddl.env).await;
+        }
+        found.retain(|page| !page.is_empty());
+        assert_eq!(found.join(" | "), expected);
+        assert!(4 <= found.len());
     });
 }
