@@ -32,7 +32,7 @@ pub(crate) async fn execute(
         now_micros: runtime::time::wall_micros(),
         timestamp,
         rules: rules.clone(),
-        has_views: cluster.topology().enables(features::VIEWS),
+        has_views: cluster.topology().allows(features::VIEWS),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
         let function = function_definition(&cluster.schema(), create, &context)?;
