@@ -15,6 +15,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use stdx::Put;
 
+/// What a row may take beyond those that it is made of, where they say nothing unusual.
+const SPARE_BYTES: usize = 32;
+
 /// A row, clustered or static, and a write of it. Empty rows stand for those that are not there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'r> {
@@ -71,7 +74,13 @@ impl<'r> Change<'r> {
         if self.before.is_empty() || self.update.is_empty() {
             return self.update;
         }
+        // The usual write is newer than all that was there. Of a deletion that is not, which the
+        // comparison would leave out, the view has what is newer than it.
+        if self.before.last_update() < self.update.oldest_live() {
+            return self.update;
+        }
         scratch.clear();
+        scratch.reserve(self.update.bytes().len() + SPARE_BYTES);
         match row::difference(base, self.update, self.before, scratch) {
             true => RowView::trusted(scratch),
             false => nothing(),
@@ -87,6 +96,8 @@ impl<'r> Change<'r> {
             return self.update;
         }
         scratch.clear();
+        let bytes = self.before.bytes().len() + self.update.bytes().len();
+        scratch.reserve(bytes + SPARE_BYTES);
         row::merge(base, self.before, self.update, scratch);
         RowView::trusted(scratch)
     }

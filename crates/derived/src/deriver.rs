@@ -64,7 +64,7 @@ impl<'a> Deriver<'a> {
             has_statics: false,
             deleted: Tombstone::NONE,
             range: Tombstone::NONE,
-            out: Out::default(),
+            out: Out::of(write.bytes().len()),
             scratch: Vec::new(),
         };
         deriver.delete_partitions();

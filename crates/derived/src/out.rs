@@ -19,12 +19,19 @@ pub struct Derived {
 /// together in the view come one after the other, with those that they replace between them.
 const LOOKED_AT_MAX: usize = 4;
 
+/// What a mutation of one row takes besides its key and the row, about.
+const HEAD_BYTES: usize = 64;
+/// Room is made for so much at most: a write of many rows may have few of them in each partition.
+const ROOM_BYTES_MAX: usize = 1024;
+
 /// Collects rows of views by their partitions.
 #[derive(Default)]
 pub(crate) struct Out<'a> {
     open: Vec<Open<'a>>,
     key: ViewKey,
     rows: usize,
+    /// Bytes of what the rows are made of: room is made for so much.
+    bytes: usize,
 }
 
 struct Open<'a> {
@@ -34,6 +41,11 @@ struct Open<'a> {
 }
 
 impl<'a> Out<'a> {
+    /// For a write of so many bytes.
+    pub(crate) fn of(bytes: usize) -> Out<'a> {
+        Out { bytes, ..Out::default() }
+    }
+
     /// Rows that wait.
     pub(crate) fn rows(&self) -> usize {
         self.rows
@@ -82,7 +94,8 @@ impl<'a> Out<'a> {
             return index;
         }
         let key = self.key.partition.clone();
-        let builder = MutationBuilder::new(&plan.view, &key);
+        let room = key.len() + HEAD_BYTES + self.bytes.min(ROOM_BYTES_MAX);
+        let builder = MutationBuilder::reusing(&plan.view, &key, Vec::with_capacity(room));
         self.open.push(Open { plan, key, builder });
         self.open.len() - 1
     }
