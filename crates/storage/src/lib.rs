@@ -77,4 +77,4 @@ pub use shard::write::Entered;
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;
 pub use sstable::{LargeLimits, Version as SstableVersion, WriterDefaults};
-pub use storage::{SstableFacts, Storage, TableFacts, TableStats, merge_histograms};
+pub use storage::{SstableFacts, Storage, TableFacts, TableStats, TabletLoad, merge_histograms};

@@ -6,7 +6,8 @@
 //!
 //! How much a tablet is, is its *weight*: bytes, where they are known, else each counts for one.
 //! The tablets of a table that is to have half as many go, two by two, to the same nodes
-//! ([`together`]); such a table is not balanced before its tablets are merged.
+//! ([`together`]); such a table is not balanced before its tablets are merged. Where nothing is left to
+//! do for weight, shards that get too many requests are looked at ([`mod@heat`]).
 //!
 //! Invariants
 //!  - *drained-first*: tablets leave nodes that leave or have left before anything is balanced.
@@ -27,7 +28,10 @@ use crate::topology::{MemberState, Topology};
 use model::{TableId, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod heat;
 mod together;
+
+pub use heat::{Heat, heat};
 
 /// Tablets of a plan that one node gets, or gives, at most.
 pub const AT_ONCE_MAX: u32 = 8;
@@ -43,6 +47,8 @@ pub struct Placed<'t> {
     pub replication: &'t Replication,
     /// What a replica of each tablet weighs, at least 1; of none: each weighs 1.
     pub weights: &'t [u64],
+    /// How many requests a second a replica of each tablet gets; of none: not known.
+    pub heats: &'t [u64],
     /// Its tablets are to be half as many.
     pub merges: bool,
 }
@@ -50,6 +56,10 @@ pub struct Placed<'t> {
 impl Placed<'_> {
     fn weight(&self, tablet: usize) -> u64 {
         self.weights.get(tablet).copied().unwrap_or(1).max(1)
+    }
+
+    fn heat(&self, tablet: usize) -> u64 {
+        self.heats.get(tablet).copied().unwrap_or(0)
     }
 }
 
@@ -62,6 +72,7 @@ pub struct Move {
 }
 
 /// A node that may get tablets.
+#[derive(Clone)]
 struct Node {
     host_id: Uuid,
     shards: u16,
@@ -100,6 +111,9 @@ pub fn plan(topology: &Topology, tables: &[Placed<'_>]) -> Vec<Move> {
         }
         for table in tables.iter().filter(|table| table.merges) {
             planner.bring_together(table);
+        }
+        if planner.moves.is_empty() {
+            planner.cool(tables);
         }
     }
     planner.moves

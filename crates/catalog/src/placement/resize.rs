@@ -9,10 +9,18 @@
 //!  - *no-way-back*: what made a step does not make the one back: a table that was split is merged
 //!    only when it has lost half of what it held then, and one that was merged is split only when
 //!    it has grown to twice as much.
+//!  - *spread*: a table of which one tablet gets more requests than a shard should gets more of
+//!    them, up to [`FOR_HEAT_MAX`] times what a new one has, and is not merged while two of them
+//!    together would get more than a shard has on average.
 //!  - *as-said*: never more than is said, nor fewer; where nobody says it, no fewer than a new
 //!    table would have.
 
+use super::balance::Heat;
 use super::tablets::{Counts, Resize};
+
+/// A table is not split for requests when it has so many times the tablets that a new one would
+/// have: a single partition that is hot stays so in however small a tablet.
+const FOR_HEAT_MAX: u32 = 8;
 
 /// What a decision goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +30,8 @@ pub struct Holds {
     /// Whether it was to be merged when it was looked at before: its tablets may be on their way
     /// to each other.
     pub merges: bool,
+    /// Whether its tablets get more requests than a shard should.
+    pub heat: Heat,
 }
 
 /// What a table with so many tablets needs; `target`: bytes that a tablet should have.
@@ -37,6 +47,10 @@ pub fn wanted(present: u32, counts: Counts, holds: Holds, target: u64) -> Option
     if present < asked {
         return may_split.then_some(Resize::Split);
     }
+    if holds.heat == Heat::Hot && may_split && present < least.saturating_mul(FOR_HEAT_MAX) {
+        return Some(Resize::Split);
+    }
+    let may_merge = may_merge && holds.heat == Heat::Cold;
     let average = holds.average?;
     let small = if holds.merges { target } else { target / 2 };
     if target.saturating_mul(2) < average {

@@ -1,5 +1,6 @@
-//! What tablets hold: each node tells the leader of those that it has, and the leader keeps what it
-//! heard of all. By that tables get more tablets or fewer, and nodes as much as others.
+//! What tablets hold and are asked for: each node tells the leader of those that it has, and the
+//! leader keeps what it heard of all. By that tables get more tablets or fewer, and nodes as much as
+//! others. Requests are told as sums: how many come in a second follows from what was heard before.
 //!
 //! A tablet is as large wherever it goes, so what was heard holds when tablets have moved. It is
 //! asked for anew after a while, and when a table has other tablets: then nothing is decided
@@ -11,12 +12,14 @@
 //!    several tablets counts for each by what of its range that has.
 //!  - *of-the-living*: who does not answer is passed over; a tablet is as large as those say, on
 //!    average, who have it and have answered.
+//!  - *since-before*: requests of a tablet are known of nodes alone that told of it before, at
+//!    least [`RATE_LEAST`] ago; sums that have become less began anew.
 //!  - *bounded*: a message has about [`PAGE_BYTES`], or one table.
 
 use super::barrier::is_here;
 use super::{LOOK, Moves};
 use crate::coordinator::{Coordinator, own_coordinator};
-use crate::wire::loads::{TableLoad, decode_loads, encode_after, encode_loads};
+use crate::wire::loads::{TableLoad, TabletLoad, decode_loads, encode_after, encode_loads};
 use crate::wire::verb;
 use cluster::{Live, Member, Schema, Settings, TABLETS_MAX, TableEntry, TableKind, TabletReplicas};
 use cluster::{features, membership};
@@ -29,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::Storage;
+use storage::{Storage, TabletLoad as Load};
 
 /// Bytes of an answer, about.
 const PAGE_BYTES: usize = 256 << 10;
@@ -39,6 +42,9 @@ const TABLES_AT_ONCE: usize = 128;
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a node may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Over less time nothing is said of requests in a second.
+const RATE_LEAST: Duration = Duration::from_secs(5);
 
 const TARGET: &str = "target_tablet_size_in_bytes";
 const LEAST: &str = "minimal_tablet_size_for_balancing";
@@ -89,6 +95,8 @@ pub(super) struct Loads {
     asked: BTreeMap<TableId, usize>,
     /// Bytes of each tablet, by table.
     sizes: BTreeMap<TableId, Vec<u64>>,
+    /// Requests of each tablet in a second, of a replica on average, by table.
+    heats: BTreeMap<TableId, Vec<u64>>,
 }
 
 impl Loads {
@@ -104,12 +112,30 @@ impl Loads {
         debug_assert!(!sizes.is_empty(), "of-the-living: a table of no tablets");
         (sizes.len() == table.replicas.count()).then_some(&sizes[..])
     }
+
+    /// Requests of each tablet of a table in a second; nothing: not known.
+    pub(super) fn heats_of(&self, table: &TableEntry) -> &[u64] {
+        let heats = self.heats.get(&table.schema.id).map_or(&[][..], Vec::as_slice);
+        debug_assert!(
+            heats.is_empty() || self.sizes.contains_key(&table.schema.id),
+            "since-before: requests of tablets of which nobody told"
+        );
+        if heats.len() == table.replicas.count() { heats } else { &[] }
+    }
+}
+
+/// What each node has told, and when.
+struct Told {
+    at: Instant,
+    by: BTreeMap<model::Uuid, Vec<TableLoad>>,
 }
 
 /// What the leader keeps of it.
 #[derive(Default)]
 pub(super) struct Kept {
     heard: RefCell<Option<(Rc<Loads>, Instant)>>,
+    /// What requests are counted from.
+    before: RefCell<Option<Told>>,
     /// The tables that are to be merged, whose tablets go to each other until they are.
     pub(super) merging: RefCell<BTreeSet<TableId>>,
 }
@@ -143,12 +169,18 @@ pub(super) async fn follow(coordinator: Rc<Coordinator>) {
         let Some(moves) = runtime::local::try_get::<Moves>() else { return };
         if !membership::leads() || !is_enabled(&coordinator) {
             moves.kept.forget();
+            moves.kept.before.take();
             moves.kept.merging.take();
             continue;
         }
         if moves.kept.is_due(moves.goals.refresh(), &coordinator.cluster.schema()) {
-            let loads = Rc::new(ask_all(&coordinator).await);
-            moves.kept.heard.replace(Some((loads, Instant::now())));
+            let (loads, told) = ask_all(&coordinator, &moves.kept.before).await;
+            let is_due = |before: &Told| before.at + RATE_LEAST <= told.at;
+            let mut before = moves.kept.before.borrow_mut();
+            if before.as_ref().is_none_or(is_due) {
+                *before = Some(told);
+            }
+            moves.kept.heard.replace(Some((Rc::new(loads), Instant::now())));
         }
     }
 }
@@ -159,25 +191,31 @@ pub(super) fn is_enabled(coordinator: &Coordinator) -> bool {
 }
 
 /// Asks all nodes that live (*of-the-living*).
-async fn ask_all(coordinator: &Coordinator) -> Loads {
+async fn ask_all(coordinator: &Coordinator, before: &RefCell<Option<Told>>) -> (Loads, Told) {
     let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
     let lives = |member: &&Arc<Member>| {
         !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
     };
     let members: Vec<Arc<Member>> = topology.present().filter(lives).cloned().collect();
-    let told = join_all(members.iter().map(ask)).await;
-    let (mut all, mut is_whole) = (Vec::new(), true);
-    for (member, told) in members.iter().zip(told) {
-        is_whole &= told.is_ok();
-        match told {
-            Ok(loads) => all.push(loads),
+    let answers = join_all(members.iter().map(ask)).await;
+    let (mut told, mut is_whole) = (Told { at: Instant::now(), by: BTreeMap::new() }, true);
+    for (member, answer) in members.iter().zip(answers) {
+        is_whole &= answer.is_ok();
+        match answer {
+            Ok(loads) => drop(told.by.insert(member.host_id, loads)),
             Err(why) => tracing::debug!(
                 target: "tablets", node = %member.host_id,
                 "a node does not tell what its tablets hold: {why}"
             ),
         }
     }
-    Loads { is_whole, ..gathered(&schema, all.into_iter().flatten()) }
+    let heats = before.borrow().as_ref().map(|before| rates(before, &told)).unwrap_or_default();
+    let sizes = by_table(&schema, bytes(&told));
+    let mut heats = by_table(&schema, heats.into_iter());
+    heats.retain(|table, _| sizes.contains_key(table));
+    let count = |table: Rc<TableEntry>| (table.schema.id, table.replicas.count());
+    let asked = tables(&schema).into_iter().map(count).collect();
+    (Loads { is_whole, asked, sizes, heats }, told)
 }
 
 /// The tables with tablets, in the order of their ids.
@@ -218,39 +256,75 @@ async fn ask_page(member: &Member, after: Option<TableId>) -> Result<Vec<TableLo
     decode_loads(&answer).map_err(|damaged| damaged.to_string())
 }
 
-/// What nodes have told, together.
-fn gathered(schema: &Schema, all: impl Iterator<Item = TableLoad>) -> Loads {
-    // Of each tablet: bytes, and how many have it.
+/// A figure of each tablet of a table that a node has, of so many tablets.
+type Figures = (TableId, u32, Vec<(u32, u64)>);
+
+/// Bytes, as all nodes have told.
+fn bytes(told: &Told) -> impl Iterator<Item = Figures> {
+    told.by.values().flatten().map(|load| {
+        let of = |it: &TabletLoad| (it.tablet, it.bytes);
+        (load.table, load.count, load.tablets.iter().map(of).collect())
+    })
+}
+
+/// Requests in a second (*since-before*).
+fn rates(before: &Told, now: &Told) -> Vec<Figures> {
+    let passed = now.at - before.at;
+    if passed < RATE_LEAST {
+        return Vec::new();
+    }
+    let rate = |requests: u64| (requests as f64 / passed.as_secs_f64()) as u64;
+    let mut out = Vec::new();
+    for (host, loads) in &now.by {
+        let Some(known) = before.by.get(host) else { continue };
+        for load in loads {
+            let same = known.binary_search_by_key(&load.table, |it| it.table);
+            let same = same.ok().map(|at| &known[at]).filter(|it| it.count == load.count);
+            let Some(same) = same else { continue };
+            let of = |it: &TabletLoad| {
+                let at = same.tablets.binary_search_by_key(&it.tablet, |it| it.tablet).ok()?;
+                let requests = it.requests.checked_sub(same.tablets[at].requests);
+                Some((it.tablet, rate(requests.unwrap_or(it.requests))))
+            };
+            out.push((load.table, load.count, load.tablets.iter().filter_map(of).collect()));
+        }
+    }
+    debug_assert!(out.len() <= now.by.values().map(Vec::len).sum(), "since-before: more than told");
+    out
+}
+
+/// A figure of each tablet of all tables, on average of those who told of it.
+fn by_table(schema: &Schema, all: impl Iterator<Item = Figures>) -> BTreeMap<TableId, Vec<u64>> {
+    // Of each tablet: the sum, and how many have it.
     let mut sums = BTreeMap::<TableId, Vec<(u128, u64)>>::new();
-    for TableLoad { table, count, tablets } in all {
+    for (table, count, tablets) in all {
         let known = schema.table_by_id(table).map(|entry| entry.replicas.count());
         if known != Some(count as usize) {
             continue;
         }
         let sums = sums.entry(table).or_insert_with(|| vec![(0, 0); count as usize]);
-        for (tablet, bytes) in tablets {
+        for (tablet, figure) in tablets {
             debug_assert!(tablet < count, "of-the-living: tablet {tablet} of {count}");
             let (sum, copies) = &mut sums[tablet as usize];
-            (*sum, *copies) = (*sum + u128::from(bytes), *copies + 1);
+            (*sum, *copies) = (*sum + u128::from(figure), *copies + 1);
         }
     }
     let mean = |(sum, copies): (u128, u64)| (sum / u128::from(copies.max(1))) as u64;
-    let mut sizes = BTreeMap::<TableId, Vec<u64>>::new();
+    let mut out = BTreeMap::<TableId, Vec<u64>>::new();
     for (table, sums) in sums {
         let known: Vec<u64> = sums.iter().filter(|it| 0 < it.1).map(|it| mean(*it)).collect();
         if known.is_empty() {
             continue;
         }
         // Of one of which nobody has told: as the others.
-        let sum: u128 = known.iter().map(|bytes| u128::from(*bytes)).sum();
+        let sum: u128 = known.iter().map(|figure| u128::from(*figure)).sum();
         let other = mean((sum, known.len() as u64));
         let of_tablet = |it: (u128, u64)| if it.1 == 0 { other } else { mean(it) };
-        sizes.insert(table, sums.into_iter().map(of_tablet).collect());
+        out.insert(table, sums.into_iter().map(of_tablet).collect());
     }
-    let are_few = sizes.values().all(|of| of.len() <= TABLETS_MAX as usize);
+    let are_few = out.values().all(|of| of.len() <= TABLETS_MAX as usize);
     debug_assert!(are_few, "by-range: more tablets than a table has");
-    let count = |table: Rc<TableEntry>| (table.schema.id, table.replicas.count());
-    Loads { is_whole: true, asked: tables(schema).into_iter().map(count).collect(), sizes }
+    out
 }
 
 /// What this node has, of some tables after one, as a message.
@@ -274,10 +348,18 @@ async fn told(after: Option<TableId>) -> Result<Vec<TableLoad>, String> {
     for some in tables.chunks(TABLES_AT_ONCE) {
         let ids = some.iter().map(|table| table.schema.id).collect();
         for (table, parts) in some.iter().zip(parts_of(ids).await) {
-            let sizes = by_tablet(&table.replicas, &parts);
+            let figure = |of: fn(&Load) -> u64| {
+                let parts = parts.iter().map(|(after, last, load)| (*after, *last, of(load)));
+                by_tablet(&table.replicas, &parts.collect::<Vec<_>>())
+            };
+            let (sizes, requests) = (figure(|load| load.bytes), figure(|load| load.requests));
             let has = |of: &[(model::Uuid, u16)]| of.iter().any(|(host, _)| *host == me);
-            let own = sizes.iter().enumerate().filter(|(it, _)| has(table.replicas.read(*it)));
-            let tablets = own.map(|(tablet, bytes)| (tablet as u32, *bytes)).collect();
+            let own = (0..sizes.len()).filter(|it| has(table.replicas.read(*it)));
+            let load = |it: usize| {
+                let (bytes, requests) = (sizes[it], requests[it]);
+                TabletLoad { tablet: it as u32, bytes, requests }
+            };
+            let tablets = own.map(load).collect();
             let (id, count) = (table.schema.id, table.replicas.count() as u32);
             let load = TableLoad { table: id, count, tablets };
             bytes += load.size_bytes();
@@ -292,11 +374,11 @@ async fn told(after: Option<TableId>) -> Result<Vec<TableLoad>, String> {
     Ok(out)
 }
 
-/// What is in a range: after the first token, up to and including the second.
+/// A figure of a range: after the first token, up to and including the second.
 type Part = (Token, Token, u64);
 
 /// What all shards have of each of these tables, by how their storage is divided.
-async fn parts_of(tables: Vec<TableId>) -> Vec<Vec<Part>> {
+async fn parts_of(tables: Vec<TableId>) -> Vec<Vec<(Token, Token, Load)>> {
     let count = tables.len();
     let look = move || async move {
         let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
@@ -304,25 +386,25 @@ async fn parts_of(tables: Vec<TableId>) -> Vec<Vec<Part>> {
     };
     let mut all = vec![Vec::new(); count];
     for of_shard in runtime::on_all_shards(look).await {
-        let of_shard: Vec<Vec<Part>> = of_shard;
+        let of_shard: Vec<Vec<(Token, Token, Load)>> = of_shard;
         all.iter_mut().zip(of_shard).for_each(|(all, parts)| all.extend(parts));
     }
     assert!(all.len() == count, "by-range: of {} tables", all.len());
     all
 }
 
-fn parts_here(storage: &Storage, table: TableId) -> Vec<Part> {
+fn parts_here(storage: &Storage, table: TableId) -> Vec<(Token, Token, Load)> {
     let Some(map) = storage.tablet_map(table).filter(|map| map.sharder().is_none()) else {
         return Vec::new();
     };
-    let part = |(index, bytes): (usize, u64)| {
-        let (after, last) = TabletMap::range(&map, index);
-        (after, last, bytes)
+    let part = |load: Load| {
+        let (after, last) = TabletMap::range(&map, load.tablet);
+        (after, last, load)
     };
-    storage.tablet_bytes(table).into_iter().map(part).collect()
+    storage.tablet_loads(table).into_iter().map(part).collect()
 }
 
-/// Bytes of each tablet (*by-range*).
+/// A figure of each tablet (*by-range*).
 fn by_tablet(replicas: &TabletReplicas, parts: &[Part]) -> Vec<u64> {
     let mut out = vec![0u64; replicas.count()];
     for (after, last, bytes) in parts.iter().filter(|(after, last, _)| after < last) {

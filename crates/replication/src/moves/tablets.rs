@@ -4,7 +4,7 @@
 use super::Moves;
 use super::loads::{self, Loads, tables};
 use crate::coordinator::Coordinator;
-use cluster::balance::{Move, Placed, mend, plan, stuck};
+use cluster::balance::{Move, Placed, heat, mend, plan, stuck};
 use cluster::resize::{self, Holds};
 use cluster::{MemberState, Resize, Resizes, Schema, Stage, TableEntry};
 use cluster::{TabletStep, TabletSteps, Topology};
@@ -17,14 +17,18 @@ const ROWS_MAX: usize = 8192;
 
 /// Where the tablets of tables are, each of which counts for one.
 fn placed(tables: &[Rc<TableEntry>]) -> Vec<Placed<'_>> {
-    tables.iter().map(|table| placed_by(table, &[], false)).collect()
+    tables.iter().map(|table| placed_by(table, (&[], &[]), false)).collect()
 }
 
-fn placed_by<'t>(table: &'t TableEntry, weights: &'t [u64], merges: bool) -> Placed<'t> {
+fn placed_by<'t>(
+    table: &'t TableEntry,
+    (weights, heats): (&'t [u64], &'t [u64]),
+    merges: bool,
+) -> Placed<'t> {
     let (replicas, replication) = (&*table.replicas, &*table.replication);
     let fits = weights.is_empty() || weights.len() == replicas.count();
     debug_assert!(fits, "one-hand: {} weights of {} tablets", weights.len(), replicas.count());
-    Placed { table: table.schema.id, replicas, replication, weights, merges }
+    Placed { table: table.schema.id, replicas, replication, weights, heats, merges }
 }
 
 /// The session of tablets that are on their way, and their stage; the first one of several.
@@ -80,7 +84,7 @@ impl Needs {
             return is_known.then(|| Needs { steps: has_to, ..Needs::default() });
         };
         let wanted = match topology.balances() {
-            true => wanted(coordinator, &moves, &heard, &tables),
+            true => wanted(coordinator, topology, &heard, &tables),
             false => Resizes::new(),
         };
         let least = moves.goals.least();
@@ -95,8 +99,11 @@ impl Needs {
         assert!(weighed, "one-hand: a tablet weighs less than {least}");
         let merges = |table: &TableEntry| wanted.get(&table.schema.id) == Some(&Resize::Merge);
         let all = tables.iter().zip(&weights);
-        let all: Vec<Placed<'_>> =
-            all.map(|(table, weights)| placed_by(table, weights, merges(table))).collect();
+        let all: Vec<Placed<'_>> = all
+            .map(|(table, weights)| {
+                placed_by(table, (weights, heard.heats_of(table)), merges(table))
+            })
+            .collect();
         let steps = steps(schema, plan(topology, &all));
         Some(Needs { resizes: possible(&tables, wanted), steps })
     }
@@ -109,11 +116,16 @@ impl Needs {
 /// Which tables are to have more tablets, or fewer.
 fn wanted(
     coordinator: &Coordinator,
-    moves: &Moves,
+    topology: &Topology,
     heard: &Loads,
     tables: &[Rc<TableEntry>],
 ) -> Resizes {
+    let Some(moves) = runtime::local::try_get::<Moves>() else { return Resizes::new() };
     let (mut out, target) = (Resizes::new(), moves.goals.target());
+    let told = tables.iter().filter(|table| !heard.heats_of(table).is_empty());
+    let told: Vec<Placed<'_>> =
+        told.map(|table| placed_by(table, (&[], heard.heats_of(table)), false)).collect();
+    let heats = heat(topology, &told);
     let mut merging = moves.kept.merging.borrow_mut();
     for table in tables {
         let Some(counts) = coordinator.cluster.tablet_counts(table) else { continue };
@@ -122,9 +134,11 @@ fn wanted(
             let sum: u128 = sizes.iter().map(|bytes| u128::from(*bytes)).sum();
             (sum / u128::from(present)) as u64
         });
-        let holds = Holds { average, merges: merging.contains(&table.schema.id) };
+        let id = table.schema.id;
+        let heat = heats.get(&id).copied().unwrap_or_default();
+        let holds = Holds { average, merges: merging.contains(&id), heat };
         let next = resize::wanted(present, counts, holds, target);
-        out.extend(next.map(|next| (table.schema.id, next)));
+        out.extend(next.map(|next| (id, next)));
     }
     *merging = out.iter().filter(|it| *it.1 == Resize::Merge).map(|it| *it.0).collect();
     debug_assert!(merging.len() <= out.len(), "one-hand: {merging:?} are merged for nothing");

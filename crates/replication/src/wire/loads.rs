@@ -4,7 +4,7 @@
 //! TABLET_LOADS  after:16, a table, or 0   -> table*, in the order of their ids, after that one
 //! MOVES_STILL   nothing                   -> u8: 1 where nothing moves nor is to
 //!
-//! table := id:16 tablets:be32 count:be32 (tablet:be32 bytes:be64){count}
+//! table := id:16 tablets:be32 count:be32 (tablet:be32 bytes:be64 requests:be64){count}
 //! ```
 //! An answer without a table says that there are no more.
 
@@ -15,7 +15,7 @@ use stdx::{Cursor, Damaged, Put};
 
 /// Bytes of a table that has nothing to tell, and of a tablet.
 const TABLE_BYTES: usize = 24;
-const TABLET_BYTES: usize = 12;
+const TABLET_BYTES: usize = 20;
 
 /// What a node has of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,18 @@ pub(crate) struct TableLoad {
     pub(crate) table: TableId,
     /// How many tablets the table has, as the node sees it.
     pub(crate) count: u32,
-    /// Those that the node has, ascending, with their bytes.
-    pub(crate) tablets: Vec<(u32, u64)>,
+    /// Those that the node has, ascending.
+    pub(crate) tablets: Vec<TabletLoad>,
+}
+
+/// What a node has of a tablet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TabletLoad {
+    pub(crate) tablet: u32,
+    pub(crate) bytes: u64,
+    /// Reads and writes of its partitions, since the node counts them: sums begin anew when it
+    /// starts, and when its storage is divided anew.
+    pub(crate) requests: u64,
 }
 
 impl TableLoad {
@@ -35,8 +45,8 @@ impl TableLoad {
     /// What another node may say.
     fn check(&self) -> Result<(), &'static str> {
         let TableLoad { count, tablets, .. } = self;
-        let ascend = tablets.is_sorted_by(|a, b| a.0 < b.0);
-        match tablets.last().is_none_or(|(last, _)| last < count) {
+        let ascend = tablets.is_sorted_by(|a, b| a.tablet < b.tablet);
+        match tablets.last().is_none_or(|last| last.tablet < *count) {
             _ if *count == 0 || TABLETS_MAX < *count => Err("a number of tablets that cannot be"),
             true if ascend => Ok(()),
             _ => Err("tablets that are out of order, or that there are not"),
@@ -65,9 +75,10 @@ pub(crate) fn encode_loads(loads: &[TableLoad]) -> Vec<u8> {
         out.put(load.table.as_bytes());
         out.put_u32(load.count);
         out.put_u32(load.tablets.len() as u32);
-        for (tablet, bytes) in &load.tablets {
+        for TabletLoad { tablet, bytes, requests } in &load.tablets {
             out.put_u32(*tablet);
             out.put_u64(*bytes);
+            out.put_u64(*requests);
         }
     }
     out
@@ -84,7 +95,11 @@ pub(crate) fn decode_loads(bytes: &[u8]) -> Result<Vec<TableLoad>, Damaged> {
         }
         let mut tablets = Vec::with_capacity(told as usize);
         for _ in 0..told {
-            tablets.push((cursor.u32("a tablet")?, cursor.u64("bytes of a tablet")?));
+            tablets.push(TabletLoad {
+                tablet: cursor.u32("a tablet")?,
+                bytes: cursor.u64("bytes of a tablet")?,
+                requests: cursor.u64("requests of a tablet")?,
+            });
         }
         let load = TableLoad { table, count, tablets };
         load.check().map_err(|why| cursor.damaged(why))?;
@@ -120,7 +135,7 @@ mod tests {
         fn any_bytes_have_one_form_or_are_damaged(
             tables in prop::collection::btree_map(
                 1u128..,
-                (1u32..40, prop::collection::btree_map(0u32..40, any::<u64>(), 0..9)),
+                (1u32..40, prop::collection::btree_map(0u32..40, any::<(u64, u64)>(), 0..9)),
                 0..4,
             ),
             after: u128,
@@ -129,10 +144,13 @@ mod tests {
             byte: u8,
             garbage: Vec<u8>,
         ) {
-            let load = |(id, (more, tablets)): (u128, (u32, BTreeMap<u32, u64>))| TableLoad {
+            let load = |(id, (more, tablets)): (u128, (u32, BTreeMap<u32, (u64, u64)>))| TableLoad {
                 table: TableId::from_u128(id),
                 count: tablets.keys().next_back().map_or(0, |last| *last) + more,
-                tablets: tablets.into_iter().collect(),
+                tablets: tablets
+                    .into_iter()
+                    .map(|(tablet, (bytes, requests))| TabletLoad { tablet, bytes, requests })
+                    .collect(),
             };
             let loads: Vec<TableLoad> = tables.into_iter().map(load).collect();
             prop_assert_eq!(decode_loads(&encode_loads(&loads)), Ok(loads.clone()));
@@ -167,6 +185,7 @@ mod tests {
             for (tablet, size) in tablets {
                 bytes.put_u32(*tablet);
                 bytes.put_u64(*size);
+                bytes.put_u64(7);
             }
             decode_loads(&bytes)
         };

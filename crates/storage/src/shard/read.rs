@@ -112,6 +112,7 @@ impl Shard {
             return ControlFlow::Break(Ok(Page::default()));
         };
         self.sampler.note(Touch::Read, table.id, lookup.key.token, key);
+        tablet.count_request();
         let one = One { table: &table, tablet, schema: &schema, lookup, command };
         match one.read_at_once() {
             Some(read) => {

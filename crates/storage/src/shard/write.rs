@@ -52,6 +52,7 @@ impl Shard {
             "own-alone: {key:?} is of another shard"
         );
         self.sampler.note(Touch::Write, id, key.token, &key.key);
+        tablet.count_request();
         let (logged, ahead) = (table.logged.get(), Cell::default());
         Ok(Target { logged, table, tablet, key, view, ahead })
     }

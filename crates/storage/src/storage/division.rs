@@ -22,14 +22,28 @@ impl Storage {
         Some(self.shard().table(id)?.map())
     }
 
-    /// Bytes of each tablet of this shard, by its number in [`Storage::tablet_map`]: of its
-    /// SSTables on the disk and of what is in memory. What several tablets have counts by what of
-    /// it is theirs, about. Reads nothing.
-    pub fn tablet_bytes(&self, id: TableId) -> Vec<(usize, u64)> {
+    /// What each tablet of this shard holds and was asked for. What several tablets have counts by
+    /// what of it is theirs, about. Reads nothing.
+    pub fn tablet_loads(&self, id: TableId) -> Vec<TabletLoad> {
         let Some(table) = self.shard().table(id) else { return Vec::new() };
-        let tablets = table.tablets();
-        tablets.iter().map(|tablet| (tablet.index.get(), bytes_of(&table, tablet))).collect()
+        let load = |tablet: &Rc<Tablet>| TabletLoad {
+            tablet: tablet.index.get(),
+            bytes: bytes_of(&table, tablet),
+            requests: tablet.requests.get(),
+        };
+        table.tablets().iter().map(load).collect()
     }
+}
+
+/// What a tablet of a shard holds, and was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TabletLoad {
+    /// Its number in [`Storage::tablet_map`].
+    pub tablet: usize,
+    /// Of its SSTables on the disk and of what is in memory.
+    pub bytes: u64,
+    /// Reads and writes of single partitions, since the tablet is as it is.
+    pub requests: u64,
 }
 
 fn bytes_of(table: &Table, tablet: &Tablet) -> u64 {

@@ -10,6 +10,7 @@ mod division;
 mod facts;
 mod files;
 
+pub use division::TabletLoad;
 pub use facts::{SstableFacts, TableFacts, merge_histograms};
 
 use crate::cache::{CacheLookups, RowCacheStats};

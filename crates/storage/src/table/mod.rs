@@ -194,6 +194,16 @@ pub(crate) struct Tablet {
     pub(crate) backlog: Backlog,
     /// How often what it holds has changed.
     pub(crate) changes: Changes,
+    /// How many reads and writes of single partitions it had, since it is there.
+    pub(crate) requests: Cell<u64>,
+}
+
+impl Tablet {
+    /// Counts a read or a write.
+    #[inline]
+    pub(crate) fn count_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
 }
 
 impl Table {
@@ -460,6 +470,7 @@ impl Tablet {
             reshard_last: Cell::new(false),
             backlog: Backlog::default(),
             changes: Changes::default(),
+            requests: Cell::new(0),
             index: Cell::new(index),
             range,
             share,

@@ -1,3 +1,4 @@
+use super::heat::HOT_LEAST;
 use super::*;
 use crate::placement::ring::tests::any_replication;
 use crate::placement::tablets::{Resize, TabletStep};
@@ -8,6 +9,9 @@ use std::collections::BTreeSet;
 
 /// Tables with their replications.
 type Tables = Vec<(TableId, TabletReplicas, Replication)>;
+
+/// Requests of the tablets of each table.
+type Heats = [Vec<u64>];
 
 /// What the tablets of each table weigh, and whether it is to be merged.
 type Weights = [(Vec<u64>, bool)];
@@ -23,7 +27,7 @@ fn weighed<'t>(tables: &'t Tables, weights: &'t Weights) -> Vec<Placed<'t>> {
             Some((weights, merges)) => (&weights[..], *merges),
             None => (&[][..], false),
         };
-        out.push(Placed { table: *table, replicas, replication, weights, merges });
+        out.push(Placed { table: *table, replicas, replication, weights, heats: &[], merges });
     }
     out
 }
@@ -34,9 +38,24 @@ fn settle(topology: &Topology, tables: &mut Tables) -> usize {
 }
 
 fn settle_weighed(topology: &Topology, tables: &mut Tables, weights: &Weights) -> usize {
+    settle_heated(topology, tables, weights, &[])
+}
+
+fn heated<'t>(tables: &'t Tables, weights: &'t Weights, heats: &'t Heats) -> Vec<Placed<'t>> {
+    let mut placed = weighed(tables, weights);
+    placed.iter_mut().zip(heats).for_each(|(table, heats)| table.heats = heats);
+    placed
+}
+
+fn settle_heated(
+    topology: &Topology,
+    tables: &mut Tables,
+    weights: &Weights,
+    heats: &Heats,
+) -> usize {
     let mut count = 0;
     loop {
-        let moves = plan(topology, &weighed(tables, weights));
+        let moves = plan(topology, &heated(tables, weights, heats));
         if moves.is_empty() {
             return count;
         }
@@ -388,4 +407,79 @@ fn a_large_tablet_is_alone() {
     assert_eq!(counts(&tables, 0)[&host], 1);
     // When each counts for one, there are as many on both again.
     assert_eq!(settle(&topology, &mut tables), 3);
+}
+
+/// Requests of each shard.
+fn requests(topology: &Topology, tables: &Tables, heats: &Heats) -> BTreeMap<(Uuid, u16), u64> {
+    let shards = topology.present().flat_map(|it| (0..it.shards).map(|shard| (it.host_id, shard)));
+    let mut out: BTreeMap<(Uuid, u16), u64> = shards.map(|at| (at, 0)).collect();
+    for ((_, replicas, _), heats) in tables.iter().zip(heats) {
+        for (of, heat) in replicas.iter().zip(heats) {
+            of.iter().for_each(|at| *out.entry(*at).or_default() += heat);
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// *it-cools*, *as-even*: exchanges end, sizes stay even, and no shard gets more than twice the
+    /// mean where tablets are small enough for that; where nothing is hot nothing moves.
+    #[test]
+    fn hot_shards_cool(
+        racks in proptest::collection::vec(1u16..4, 3..7),
+        heats in proptest::collection::vec(0u32..14, 256),
+        hot in 0usize..6,
+    ) {
+        let drawn: Vec<(usize, u16)> = racks.iter().map(|shards| (0, *shards)).collect();
+        let topology = nodes(&drawn);
+        let mut tables = tables(&topology, &[(256, Replication::Simple(1))]);
+        settle(&topology, &mut tables);
+        let mut heats = [heats.into_iter().map(|bits| 1u64 << bits).collect::<Vec<u64>>()];
+        // One node's share is much hotter than others.
+        let host = topology.present().nth(hot % drawn.len()).expect("a node").host_id;
+        for (of, heat) in tables[0].1.iter().zip(&mut heats[0]) {
+            *heat = if of[0].0 == host { *heat * 8 } else { *heat };
+        }
+        let weights = [(vec![1 << 20; 256], false)];
+        let counted = counts(&tables, 0);
+        let before = requests(&topology, &tables, &heats);
+        let mean = |of: &BTreeMap<(Uuid, u16), u64>| of.values().sum::<u64>() / of.len() as u64;
+        let limit = (2 * mean(&before)).max(HOT_LEAST);
+        let moved = settle_heated(&topology, &mut tables, &weights, &heats);
+        let after = requests(&topology, &tables, &heats);
+        prop_assert_eq!(counts(&tables, 0), counted);
+        let was_hot = before.values().any(|has| limit < *has);
+        prop_assert_eq!(0 < moved, was_hot, "{:?}", before);
+        let largest = heats[0].iter().max().copied().unwrap_or(0);
+        if largest <= mean(&before) / 4 {
+            prop_assert!(after.values().all(|has| *has <= limit), "{after:?} of {before:?}");
+        }
+        prop_assert!(after.values().max() <= before.values().max());
+        prop_assert_eq!(settle_heated(&topology, &mut tables, &weights, &heats), 0);
+    }
+}
+
+/// A tablet that makes a shard hot by itself is told, and two that would.
+#[test]
+fn hot_tablets_are_told() {
+    let topology = nodes(&[(0, 2), (0, 2)]);
+    let tables = tables(&topology, &[(8, Replication::Simple(1)), (8, Replication::Simple(1))]);
+    let told = |heats: &[Vec<u64>]| -> Vec<Heat> {
+        let told = heat(&topology, &heated(&tables, &[], heats));
+        let of = |table: &(TableId, TabletReplicas, Replication)| told.get(&table.0).copied();
+        tables.iter().map(|table| of(table).unwrap_or_default()).collect()
+    };
+    let even = vec![500; 8];
+    assert_eq!(told(&[even.clone(), even.clone()]), [Heat::Cold; 2]);
+    let mut uneven = even.clone();
+    uneven[3] = 9_000;
+    // The mean is 4 125.
+    assert_eq!(told(&[even.clone(), uneven.clone()]), [Heat::Cold, Heat::Hot]);
+    (uneven[2], uneven[3]) = (4_000, 4_000);
+    assert_eq!(told(&[even, uneven]), [Heat::Cold, Heat::Warm]);
+    // Little is never hot.
+    assert_eq!(told(&[vec![HOT_LEAST, 0, 0, 0, 0, 0, 0, 0], vec![]]), [Heat::Cold; 2]);
+    assert_eq!(told(&[]), [Heat::Cold; 2]);
 }

@@ -5,7 +5,7 @@ const TARGET: u64 = 5 << 30;
 const ANY: Counts = Counts { asked: 1, least: 1, most: 1 << 16 };
 
 fn holds(average: u64) -> Holds {
-    Holds { average: Some(average), merges: false }
+    Holds { average: Some(average), merges: false, heat: Heat::Cold }
 }
 
 fn after(count: u32, step: Option<Resize>) -> u32 {
@@ -22,12 +22,30 @@ fn tablets_are_about_as_large_as_the_target() {
     assert_eq!([0, 2].map(step), [Some(Resize::Merge); 2]);
     assert_eq!([3, 5, 9, 10].map(step), [None; 4]);
     assert_eq!([11, 1 << 20].map(step), [Some(Resize::Split); 2]);
-    let unknown = Holds { average: None, merges: true };
+    let unknown = Holds { average: None, merges: true, heat: Heat::Cold };
     assert_eq!(wanted(8, ANY, unknown, TARGET), None);
     // Those that come together go on with it.
-    let merges = |gib: u64| Holds { average: Some(gib << 30), merges: true };
+    let merges = |gib: u64| Holds { average: Some(gib << 30), merges: true, heat: Heat::Cold };
     let step = |gib| wanted(8, ANY, merges(gib), TARGET);
     assert_eq!([4, 5].map(step), [Some(Resize::Merge), None]);
+}
+
+/// *spread*
+#[test]
+fn a_hot_table_gets_more_tablets_and_a_warm_one_no_fewer() {
+    let counts = Counts { asked: 1, least: 4, most: 1 << 16 };
+    let step = |count, heat, gib: u64| {
+        let holds = Holds { average: Some(gib << 30), merges: false, heat };
+        wanted(count, counts, holds, TARGET)
+    };
+    assert_eq!([4, 16].map(|count| step(count, Heat::Hot, 0)), [Some(Resize::Split); 2]);
+    // What is still hot in so many is one partition.
+    assert_eq!(step(32, Heat::Hot, 0), None);
+    assert_eq!([Heat::Warm, Heat::Cold].map(|heat| step(32, heat, 0)), [None, Some(Resize::Merge)]);
+    assert_eq!(step(8, Heat::Warm, 11), Some(Resize::Split));
+    let said = Counts { most: 4, ..counts };
+    let hot = Holds { average: Some(0), merges: false, heat: Heat::Hot };
+    assert_eq!(wanted(4, said, hot, TARGET), None);
 }
 
 /// *as-said*
@@ -70,7 +88,7 @@ proptest! {
             let mut first = None;
             for step in 0.. {
                 let average = Some(total / u64::from(count));
-                let next = wanted(count, counts, Holds { average, merges }, target);
+                let next = wanted(count, counts, Holds { average, merges, heat: Heat::Cold }, target);
                 merges = next == Some(Resize::Merge);
                 let Some(next) = next else { break };
                 // Always on, one way.

@@ -51,3 +51,31 @@ fn a_part_of_several_tablets_counts_by_its_range() {
     assert_eq!(by_tablet(&tablets(1), &whole), [1000]);
     assert_eq!(by_tablet(&tablets(4), &whole), [249, 250, 250, 251]);
 }
+
+fn told(seconds: u64, by: &[(u128, &[TabletLoad])]) -> Told {
+    let load = |tablets: &[TabletLoad]| TableLoad {
+        table: TableId::from_u128(5),
+        count: 4,
+        tablets: tablets.to_vec(),
+    };
+    let by = by.iter().map(|(host, tablets)| (model::Uuid::from_u128(*host), vec![load(tablets)]));
+    Told { at: Instant::now() + Duration::from_secs(seconds), by: by.collect() }
+}
+
+/// *since-before*
+#[test]
+fn requests_in_a_second_follow_from_what_was_told_before() {
+    runtime::sim::test(1, || async {
+        let of = |tablet, requests| TabletLoad { tablet, bytes: 0, requests };
+        let before = told(0, &[(1, &[of(0, 100), of(1, 5000)]), (2, &[of(2, 10)])]);
+        // One began anew, one is new on its node, and one node was not heard before.
+        let now = told(10, &[(1, &[of(0, 1100), of(1, 700), of(3, 9)]), (3, &[of(2, 5_000)])]);
+        let figures: Vec<_> = rates(&before, &now).into_iter().map(|it| it.2).collect();
+        assert_eq!(figures, [[(0, 100), (1, 70)]]);
+        // Too little time, and another number of tablets.
+        assert!(rates(&before, &told(4, &[(1, &[of(0, 1100)])])).is_empty());
+        let mut other = told(10, &[(1, &[of(0, 1100)])]);
+        other.by.values_mut().flatten().for_each(|load| load.count = 8);
+        assert!(rates(&before, &other).is_empty());
+    });
+}
