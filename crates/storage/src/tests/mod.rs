@@ -16,6 +16,7 @@ mod damage;
 mod deriving;
 mod dirty;
 mod divide;
+mod empty_key;
 mod expiry;
 mod facts;
 mod faults;

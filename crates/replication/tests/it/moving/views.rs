@@ -1,8 +1,9 @@
-//! Views of tables that are written while nodes join and leave: the ranges of both move, and neither
-//! waits for the other.
+//! Views of tables that are written while nodes join and leave: the ranges of both move, and
+//! neither waits for the other.
 //!
 //! Invariants
-//!  - *views-follow*: when all is quiet, a view is read at ALL with just the rows of its base table.
+//!  - *views-follow*: when all is quiet, a view is read at ALL with just the rows of its base
+//!    table.
 
 use super::world::{Nodes, SECOND};
 use cluster::{Cluster, SchemaChange};
