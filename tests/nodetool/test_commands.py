@@ -115,3 +115,35 @@ def test_what_the_node_refuses_is_told(node):
     assert "remote replied with status code 400 Bad Request:\n" in result.stderr
     result = ended(node, "-p", "1", "version")
     assert result.returncode == 4 and "connect" in result.stderr
+
+
+def test_how_far_a_view_is_built_is_told(node):
+    session = node.connect()
+    session.execute("CREATE TABLE ks.viewed (k int PRIMARY KEY, v int)")
+    for key in range(20):
+        session.execute("INSERT INTO ks.viewed (k, v) VALUES (%s, %s)", (key, key % 3))
+    session.execute("CREATE MATERIALIZED VIEW ks.by_v AS SELECT * FROM ks.viewed WHERE v IS NOT "
+                    "NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
+    session.execute("CREATE INDEX of_v ON ks.viewed (v)")
+    built = ("SELECT view_name FROM system.built_views WHERE keyspace_name = 'ks'",
+             "SELECT index_name FROM system.\"IndexInfo\" WHERE table_name = 'ks'")
+    end = time.monotonic() + 60
+    while [len(list(session.execute(query))) for query in built] != [2, 1]:
+        assert time.monotonic() < end, "not built within a minute"
+        time.sleep(0.05)
+    assert run(node, "viewbuildstatus", "ks", "by_v") == "ks.by_v has finished building\n"
+    assert sorted(row.k for row in session.execute("SELECT k FROM ks.by_v")) == list(range(20))
+    found = session.execute("SELECT k FROM ks.viewed WHERE v = 1")
+    assert sorted(row.k for row in found) == list(range(1, 20, 3))
+    url = f"http://{node.address}:10000/"
+    told = {
+        "storage_service/view_build_statuses/ks/by_v":
+            [{"key": node.address, "value": "SUCCESS"}],
+        "column_family/built_indexes/ks:viewed": ["of_v"],
+    }
+    for path, expected in told.items():
+        with urllib.request.urlopen(url + path, timeout=60) as answer:
+            assert json.loads(answer.read()) == expected, path
+    session.execute("DROP MATERIALIZED VIEW ks.by_v")
+    result = ended(node, "viewbuildstatus", "ks", "by_v")
+    assert result.returncode != 0 and "Can't find a view by_v" in result.stderr + result.stdout

@@ -6,7 +6,7 @@
 //!    asked for anything of them for long.
 
 use super::stage_of;
-use crate::coordinator::{Coordinator, own_coordinator};
+use crate::coordinator::{Coordinator, build, own_coordinator};
 use crate::wire::moves::{BLOCK_BYTES, Block, Gift, Offered, Wanted, encode_gift};
 use cluster::Stage;
 use runtime::group::STREAMING;
@@ -63,6 +63,10 @@ async fn begin(coordinator: Rc<Coordinator>, wanted: Wanted) -> Result<Vec<u8>, 
     let gifts = gifts();
     if GIFTS_MAX <= gifts.by_number.borrow().len() {
         return Err(format!("{GIFTS_MAX} ranges are given as files already"));
+    }
+    // *moves-lose-nothing* of `coordinator::build`.
+    if !build::is_built(&coordinator, wanted.table).await {
+        return Ok(encode_gift(None));
     }
     let given = match storage.give(wanted.table, wanted.range).await {
         Ok(Some(given)) => given,

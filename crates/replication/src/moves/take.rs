@@ -4,7 +4,7 @@ use super::cleanup::{Ranges, clear_table, merged};
 use super::files::{self, Outcome};
 use super::part::{Giver, PAUSE, Part, State, is_on, refused};
 use super::{Moves, Planted};
-use crate::coordinator::{Coordinator, own_coordinator};
+use crate::coordinator::{Coordinator, build, own_coordinator};
 use crate::epochs::Epochs;
 use crate::paxos;
 use crate::stretch::Stretch;
@@ -264,8 +264,14 @@ async fn take_part(
         take_pages(coordinator, (session, state), part, &paxos, rounds).await?;
     }
     if coordinator.cluster.topology().enables(features::MOVE_FILES) && files::is_for_files(part) {
+        let before = build::views_of(coordinator, id);
         match files::take(coordinator, (session, state), part).await? {
-            Outcome::Whole => return Ok(()),
+            Outcome::Whole => {
+                let views = build::views_of(coordinator, id);
+                // *moves-lose-nothing* of `coordinator::build`.
+                build::build_anew(views.difference(&before).copied().collect()).await;
+                return Ok(());
+            }
             Outcome::NotAsFiles => {
                 stdx::probe!("a tablet moves as rows: its SSTables have something else");
             }

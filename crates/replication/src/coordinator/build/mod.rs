@@ -16,11 +16,11 @@
 //!    crash, here or in the outbox, or neither is.
 //!  - *bounded*: a step holds so many rows and bytes, and one row beyond; large partitions take
 //!    several steps.
+//!  - *moves-lose-nothing*: while a view is not built on a node, it gives data of the base table to
+//!    others as rows, which are derived from where they are written, and not as files. Where a view
+//!    was made while files were on their way, who gets them builds it from the start.
 //!  - *built-is-whole*: a view is built on a node when each of its shards has come to the end. A
 //!    shard of a node that had another number of shards begins anew.
-//!
-//! Not yet: ranges that come to a node while a view is not built where they come from are not
-//! scanned again there.
 //!
 //! In reading order: [`place`] (pure: how far), [`scan`] (a step), `rows` (what is kept of it),
 //! [`ask`] (what all nodes say).
@@ -41,8 +41,10 @@ use model::{TableId, Uuid};
 use mutation::FrozenMutation;
 use place::Place;
 use runtime::Erased;
+use runtime::sync::Notify;
+use runtime::task::race;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -56,6 +58,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Builds {
     views: RefCell<BTreeMap<TableId, Build>>,
+    /// Those to be built once more from the start, and that there are some.
+    anew: RefCell<BTreeSet<TableId>>,
+    has_anew: Notify,
 }
 
 /// How far a shard is with a view.
@@ -102,17 +107,54 @@ pub fn states() -> Erased<'static, Vec<ViewState>> {
     })
 }
 
+/// Whether all views of a table are built on this node.
+pub(crate) async fn is_built(coordinator: &Coordinator, table: TableId) -> bool {
+    let views = views_of(coordinator, table);
+    views.is_empty() || {
+        let states = states().await;
+        let is_built = |view| states.iter().any(|state| state.view == view && state.is_built);
+        views.into_iter().all(is_built)
+    }
+}
+
+/// The views of a table.
+pub(crate) fn views_of(coordinator: &Coordinator, table: TableId) -> BTreeSet<TableId> {
+    let schema = coordinator.cluster.schema();
+    schema.table_by_id(table).map(|it| it.views.iter().copied().collect()).unwrap_or_default()
+}
+
+/// The node has got data of a table that views have nothing of which there were not before: it
+/// builds those from the start.
+pub(crate) async fn build_anew(views: BTreeSet<TableId>) {
+    if views.is_empty() {
+        return;
+    }
+    let tell = move || {
+        let views = views.clone();
+        async move {
+            if let Ok(coordinator) = own_coordinator() {
+                coordinator.builds.anew.borrow_mut().extend(views);
+                coordinator.builds.has_anew.notify_one();
+            }
+        }
+    };
+    runtime::on_all_shards(tell).await;
+}
+
 impl Builds {
     /// Each view that there is, and the token up to which the shard is; none at the end.
     fn told(&self, schema: &Schema) -> Vec<(TableId, Option<i64>)> {
         let known = self.views.borrow();
         let views = schema.tables().filter(|table| table.schema.view.is_some());
-        let place = |id| known.get(&id).map_or(&Place::Start, |build| &build.place);
+        let anew = self.anew.borrow();
+        let known = |id: &TableId| known.get(id).filter(|_| !anew.contains(id));
+        let place = |id| known(&id).map_or(&Place::Start, |build| &build.place);
         views.map(|table| (table.schema.id, place(table.schema.id).token())).collect()
     }
 
     fn is_built(&self, view: TableId) -> bool {
-        self.views.borrow().get(&view).is_some_and(|build| build.place == Place::End)
+        let is_at_end = |build: &Build| build.place == Place::End;
+        !self.anew.borrow().contains(&view) && self.views.borrow().get(&view).is_some_and(is_at_end)
     }
 }
 
@@ -126,8 +168,9 @@ pub(super) async fn keep_building() {
             Ok(true) => pause = PAUSE,
             // A table that gets a view makes another snapshot.
             Ok(false) => {
+                let builds = coordinator.builds.clone();
                 drop(coordinator);
-                cluster.changed().await;
+                race(cluster.changed(), builds.has_anew.notified()).await;
             }
             Err(why) => {
                 tracing::warn!(target: "views", "building goes on later: {why}");
@@ -144,6 +187,7 @@ impl Coordinator {
     async fn build_some(self: &Rc<Coordinator>) -> Result<bool, String> {
         let schema = self.cluster.schema();
         self.forget_builds(&schema).await?;
+        self.begin_anew().await?;
         let bytes = |table: &&Rc<TableEntry>| {
             let stats = self.storage.table_stats(table.schema.id);
             stats.map_or(0, |stats| stats.sstable_bytes + stats.memtable_bytes)
@@ -163,6 +207,23 @@ impl Coordinator {
             }
         }
         Ok(true)
+    }
+
+    /// Forgets how far it is with views that are built once more.
+    async fn begin_anew(&self) -> Result<(), String> {
+        let anew = self.builds.anew.borrow().clone();
+        for view in anew {
+            let known = self.builds.views.borrow().get(&view).cloned();
+            if let Some(mut build) = known {
+                build.place = Place::Start;
+                build.written_at = runtime::time::wall_micros().max(build.written_at + 1);
+                let kept = self.storage.apply(self.build_row(view, &build)).await;
+                kept.map_err(|error| format!("cannot begin anew: {error}"))?;
+                self.builds.views.borrow_mut().insert(view, build);
+            }
+            self.builds.anew.borrow_mut().remove(&view);
+        }
+        Ok(())
     }
 
     /// One step of a table; `false`: nothing of it is left to build.

@@ -8,7 +8,7 @@
 use super::world::{Nodes, SECOND};
 use cluster::{Cluster, SchemaChange};
 use model::schema::View;
-use model::{TableSchema, Token, Type};
+use model::{TableSchema, Token, Type, Uuid};
 use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
 use mutation::{MutationBuilder, RingBound, RowBuilder, RowShape, Tombstone};
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions, moves};
@@ -26,29 +26,41 @@ const TABLES: [&str; 2] = ["ring", "tablets"];
 const KEYS: u64 = 400;
 const VALUES: u64 = 40;
 
-/// `(pk int PRIMARY KEY, v int)` and, of each, a view by `v`.
+/// `(pk int PRIMARY KEY, v int)`
 async fn make_tables(copies: u32) {
     let mut changes = Vec::new();
     for (name, tablets) in TABLES.into_iter().zip([None, Some(8)]) {
         changes.push(SchemaChange::CreateKeyspace(keyspace(name, copies, tablets)));
         let base = TableSchema::builder(name, name, Cluster::new_table_id());
         let base = base.partition_key("pk", Type::Int).regular("v", Type::Int);
-        let base = base.build().expect("a table");
-        let view = TableSchema::builder(name, "by_v", Cluster::new_table_id());
-        let view = view.partition_key("v", Type::Int).clustering("pk", Type::Int);
-        let mut view = view.build().expect("a view");
-        view.view = Some(Box::new(View {
-            base: base.id,
-            base_name: name.to_owned(),
-            where_clause: "v IS NOT NULL".to_owned(),
-            lives_by_marker: true,
-            ..View::default()
-        }));
-        changes.extend([base, view].map(SchemaChange::CreateTable));
+        changes.push(SchemaChange::CreateTable(base.build().expect("a table")));
     }
     let decide = move |_: &cluster::Schema| Ok::<_, ()>(changes.clone());
     let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
     changed.expect("tables");
+}
+
+/// Of each table a view by `v`.
+async fn make_views() {
+    let decide = |schema: &cluster::Schema| {
+        let view_of = |name: &&str| {
+            let base = schema.table(name, name).expect("a table").schema.id;
+            let view = TableSchema::builder(name, "by_v", Uuid::from_u128(name.len() as u128));
+            let view = view.partition_key("v", Type::Int).clustering("pk", Type::Int);
+            let mut view = view.build().expect("a view");
+            view.view = Some(Box::new(View {
+                base,
+                base_name: (*name).to_owned(),
+                where_clause: "v IS NOT NULL".to_owned(),
+                lives_by_marker: true,
+                ..View::default()
+            }));
+            SchemaChange::CreateTable(view)
+        };
+        Ok::<_, ()>(TABLES.iter().map(view_of).collect())
+    };
+    let changed = runtime::local::get::<Cluster>().change_schema(decide).await;
+    changed.expect("views");
 }
 
 /// What clients on all nodes share.
@@ -139,8 +151,17 @@ async fn read_all(keyspace: &'static str, name: &'static str) -> BTreeSet<(i32, 
     }
 }
 
+/// When views are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Made {
+    WithTables,
+    /// Of data that are there.
+    WhileOneJoins,
+    WhileOneLeaves,
+}
+
 /// Four nodes, of which one joins late and one leaves, beside clients.
-fn follow(seed: u64) {
+fn follow(seed: u64, made: Made) {
     let mut prng = Prng::from_seed(seed);
     let copies = 1 + (seed % 3) as u32;
     let machine = |number: u64| (format!("r{}", number % 3), prng.between(1, 3) as u16);
@@ -151,14 +172,25 @@ fn follow(seed: u64) {
         assert!(nodes.wait(node), "node {node} is none of the cluster");
     }
     nodes.run(0, make_tables(copies));
+    if made == Made::WithTables {
+        nodes.run(0, make_views());
+    }
     let model = Rc::new(Model::default());
     for node in 0..3 {
         nodes.begin(node, client(model.clone(), prng.fork()));
     }
     nodes.world.run_for(SECOND);
     nodes.start(4);
+    if made == Made::WhileOneJoins {
+        nodes.world.run_for(Duration::from_millis(prng.below(1500)));
+        nodes.run(0, make_views());
+    }
     assert!(nodes.wait(4), "node 4 is none of the cluster");
     nodes.begin(3, async { moves::leave(true).await.expect("it may leave") });
+    if made == Made::WhileOneLeaves {
+        nodes.world.run_for(Duration::from_millis(prng.below(3000)));
+        nodes.run(0, make_views());
+    }
     let has_left = |nodes: &mut Nodes| {
         nodes.run(0, async { runtime::local::get::<Cluster>().topology().present().count() == 4 })
     };
@@ -190,6 +222,14 @@ fn follow(seed: u64) {
 #[test]
 fn views_follow_tables_that_move() {
     for seed in runtime::sim::seeds(2) {
-        follow(seed);
+        follow(seed, Made::WithTables);
+    }
+}
+
+/// *moves-lose-nothing*, of `coordinator::build`.
+#[test]
+fn views_that_are_built_while_tables_move_are_whole() {
+    for seed in runtime::sim::seeds(4) {
+        follow(seed, if seed % 2 == 0 { Made::WhileOneJoins } else { Made::WhileOneLeaves });
     }
 }
