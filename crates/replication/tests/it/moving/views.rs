@@ -11,6 +11,7 @@ use model::schema::View;
 use model::{TableSchema, Token, Type, Uuid};
 use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
 use mutation::{MutationBuilder, RingBound, RowBuilder, RowShape, Tombstone};
+use replication::coordinator::build;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions, moves};
 use runtime::time::{sleep, wall_micros};
 use std::cell::Cell;
@@ -161,7 +162,7 @@ enum Made {
 }
 
 /// Four nodes, of which one joins late and one leaves, beside clients.
-fn follow(seed: u64, made: Made) {
+fn follow(seed: u64, made: Made, planted: Option<bool>) -> Result<(), String> {
     let mut prng = Prng::from_seed(seed);
     let copies = 1 + (seed % 3) as u32;
     let machine = |number: u64| (format!("r{}", number % 3), prng.between(1, 3) as u16);
@@ -170,6 +171,9 @@ fn follow(seed: u64, made: Made) {
     for node in 0..4 {
         nodes.start(node);
         assert!(nodes.wait(node), "node {node} is none of the cluster");
+        if let Some(gives_files) = planted {
+            nodes.run(node, build::plant(gives_files));
+        }
     }
     nodes.run(0, make_tables(copies));
     if made == Made::WithTables {
@@ -209,27 +213,42 @@ fn follow(seed: u64, made: Made) {
         let base = nodes.run(0, read_all(name, name));
         let view = nodes.run(1, read_all(name, "by_v"));
         let (ghosts, lacks) = (&view - &base, &base - &view);
-        assert!(
-            view == base,
-            "seed {seed}, {copies} copies, {name}: {ghosts:?} are too many, {lacks:?} are missing"
-        );
+        if view != base {
+            let what = format!("{ghosts:?} are too many, {lacks:?} are missing");
+            return Err(format!("seed {seed}, {copies} copies, {name}: {what}"));
+        }
         assert!(20 < base.len(), "seed {seed}: {} rows of {name}", base.len());
     }
     let written = model.acknowledged.get();
     assert!(200 < written, "seed {seed}: {written} writes were acknowledged");
+    Ok(())
 }
 
 #[test]
 fn views_follow_tables_that_move() {
     for seed in runtime::sim::seeds(2) {
-        follow(seed, Made::WithTables);
+        let followed = follow(seed, Made::WithTables, None);
+        assert!(followed.is_ok(), "{}", followed.unwrap_err());
     }
+}
+
+/// Views that take their time.
+fn follow_built(seed: u64, gives_files: bool) -> Result<(), String> {
+    let made = if seed.is_multiple_of(2) { Made::WhileOneJoins } else { Made::WhileOneLeaves };
+    follow(seed, made, Some(gives_files))
 }
 
 /// *moves-lose-nothing*, of `coordinator::build`.
 #[test]
 fn views_that_are_built_while_tables_move_are_whole() {
     for seed in runtime::sim::seeds(4) {
-        follow(seed, if seed % 2 == 0 { Made::WhileOneJoins } else { Made::WhileOneLeaves });
+        let built = follow_built(seed, false);
+        assert!(built.is_ok(), "{}", built.unwrap_err());
     }
+}
+
+#[test]
+fn what_is_in_no_view_and_given_as_files_is_caught() {
+    let caught = (0..8).find(|seed| follow_built(*seed, true).is_err());
+    assert!(caught.is_some(), "files of what is in no view are not caught");
 }
