@@ -70,8 +70,10 @@ pub fn analyze(
     let apart = chosen.as_ref().is_some_and(|it| {
         let alone = by_clustering && it.found.column == table.partition_key_count;
         let alone = alone && clustering.fixed_count() == 1 && !clustering.has_slice();
-        // Of each partition some rows, which are not side by side in the index.
-        !in_keys && !clustering.is_full() && !alone
+        // Of each partition some rows, which are not side by side in the index; or bounds before
+        // the column that is looked up, as others ask for too.
+        let sliced = by_clustering && clustering.has_slice();
+        sliced || (!in_keys && !clustering.is_full() && !alone)
     });
     let rechecks = take_rechecks(table, chosen.as_ref(), &mut relations, inputs);
     // All values of the first column that is not fixed, but a few: nearly what lies together.

@@ -195,6 +195,7 @@ fn what_an_index_leaves_is_filtered() {
     check("v = 3 AND d = 1", "by_d = 1 [-, +], rows, 1");
     check("v = 3 AND p2 = 1", "by_p2 = 1 [-, +], partitions, 1");
     check("w = 3 AND v = 4 AND p1 = 1 AND p2 = 2", "by_v_here = 4 [4-, 4+], rows, 1");
+    check("p1 = 1 AND p2 = 2 AND c > 4 AND d = 3", "by_d = 3 [T 1 2 4+, T 1 2+], rows, 0");
     check("p1 = 1 AND p2 = 2 AND d = 3 AND e = 4", "by_d = 3 [T 1 2-, T 1 2+], rows, 1");
 }
 
@@ -214,6 +215,9 @@ fn what_no_index_answers() {
     check("SELECT * FROM t WHERE v = 1 AND e = 1", "cannot be restricted as preceding");
     check("SELECT * FROM t WHERE v = 1 ORDER BY c", "ORDER BY with 2ndary indexes");
     check("SELECT p1 FROM t WHERE v = 1 AND nothing = 1", "Unrecognized name nothing");
+    check("SELECT DISTINCT p1, p2 FROM t WHERE v = 1", "SELECT DISTINCT with WHERE clause only");
+    check("SELECT DISTINCT p1, p2, v FROM t WHERE s = 1", "must only request partition key");
+    check("SELECT DISTINCT p1, p2 FROM t WHERE s = 1", "by_s");
     check("SELECT * FROM k WHERE v = 1", "k_by_v");
     check(
         "SELECT * FROM k WHERE x = 1 ALLOW FILTERING",

@@ -70,14 +70,14 @@ pub fn prepare(
     select: &ast::Select,
     markers: &mut Markers,
 ) -> Result<SelectPlan, Error> {
-    let entry = table.clone();
-    let table = &*entry.schema;
+    let (entry, table) = (table.clone(), &*table.schema);
     refuse_unsupported(table, select)?;
     markers.enter(table);
     let mut inputs = Inputs::default();
     let mut aggregates = Vec::new();
     let (mut outputs, mut specs) =
         selection(schema, table, select, markers, &mut inputs, &mut aggregates)?;
+    let selected = inputs.count();
     let mut preparer = preparer(schema, table, markers);
     let purpose = if select.allow_filtering { Purpose::SelectFiltering } else { Purpose::Select };
     let restrictions = analyze(table, &select.filter, purpose, &mut preparer, &mut inputs)?;
@@ -94,7 +94,7 @@ pub fn prepare(
     check_limits(select, grouping)?;
     let reversed = reversed(table, select, &restrictions)?;
     if select.distinct {
-        check_distinct(table, &inputs, &restrictions)?;
+        check_distinct(table, (&inputs, selected), &restrictions)?;
     }
     if grouping != Grouping::None {
         outputs =
@@ -392,16 +392,20 @@ fn reversed(
     Ok(reversed.unwrap_or(false))
 }
 
+/// `selected`: so many of the inputs are those of the selection, the others of conditions.
 fn check_distinct(
     table: &TableSchema,
-    inputs: &Inputs,
+    (inputs, selected): (&Inputs, usize),
     restrictions: &Restrictions,
 ) -> Result<(), Error> {
+    let of_rows = "SELECT DISTINCT with WHERE clause only supports restriction by partition key \
+                   and/or static columns.";
     let mut key_columns = vec![false; table.partition_key_count];
-    for input in inputs.iter() {
+    for (index, input) in inputs.iter().enumerate() {
         match input.source {
             Source::PartitionKey(position) => key_columns[position as usize] = true,
             Source::Static(_) => {}
+            _ if selected <= index => return Err(Error::invalid(of_rows)),
             Source::Clustering(_) | Source::Regular(_) => {
                 return Err(Error::invalid(
                     "SELECT DISTINCT queries must only request partition key columns and/or \
@@ -411,10 +415,7 @@ fn check_distinct(
         }
     }
     if !restrictions.clustering.is_full() {
-        return Err(Error::invalid(
-            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
-             static columns.",
-        ));
+        return Err(Error::invalid(of_rows));
     }
     // Where partitions are named the answer says which ones anyway.
     let named = matches!(restrictions.partition, PartitionPlan::Keys(_));
