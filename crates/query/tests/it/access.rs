@@ -46,8 +46,11 @@ async fn prepare(env: &CqlEnv, statements: &[&str]) {
     }
 }
 
-const SETUP: [&str; 7] = [
+const SETUP: [&str; 9] = [
     "CREATE TABLE IF NOT EXISTS ks.t (p int PRIMARY KEY, v int)",
+    "CREATE INDEX IF NOT EXISTS i ON ks.t (v)",
+    "CREATE MATERIALIZED VIEW IF NOT EXISTS ks.mv AS SELECT * FROM ks.t WHERE p IS NOT NULL \
+     PRIMARY KEY (p)",
     "CREATE TYPE IF NOT EXISTS ks.u (f int)",
     "CREATE FUNCTION IF NOT EXISTS ks.f(a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua \
      AS 'return 1'",
@@ -101,8 +104,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
         "ALTER",
         &["TABLE ks.t", "KEYSPACE ks", "ALL KEYSPACES"],
     ),
-    ("DROP INDEX ks.i", "ALTER", &["KEYSPACE ks", "ALL KEYSPACES"]),
-    ("DROP MATERIALIZED VIEW ks.m", "ALTER", &["KEYSPACE ks", "ALL KEYSPACES"]),
+    ("DROP INDEX ks.i", "ALTER", &["TABLE ks.t", "KEYSPACE ks", "ALL KEYSPACES"]),
+    ("DROP MATERIALIZED VIEW ks.mv", "ALTER", &["TABLE ks.t", "KEYSPACE ks", "ALL KEYSPACES"]),
     ("CREATE TYPE ks.u2 (f int)", "CREATE", &["KEYSPACE ks", "ALL KEYSPACES"]),
     ("ALTER TYPE ks.u ADD g int", "ALTER", &["KEYSPACE ks", "ALL KEYSPACES"]),
     ("DROP TYPE ks.u", "DROP", &["KEYSPACE ks", "ALL KEYSPACES"]),
