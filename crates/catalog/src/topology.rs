@@ -266,8 +266,8 @@ impl Topology {
         self.enabled.contains(feature)
     }
 
-    /// Whether a feature may be used: the cluster has it, or this node is of none, as in tools that run
-    /// one by itself.
+    /// Whether a feature may be used: the cluster has it, or this node is of none, as in tools that
+    /// run one by itself.
     pub fn allows(&self, feature: &str) -> bool {
         self.enables(feature) || self.present().next().is_none()
     }

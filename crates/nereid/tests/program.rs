@@ -1,5 +1,5 @@
-//! The program as it is called, without a node. That it is a test of the program also has it built as
-//! all tests are: `test.py` runs its suites over the wire on it.
+//! The program as it is called, without a node. That it is a test of the program also has it built
+//! as all tests are: `test.py` runs its suites over the wire on it.
 
 use std::process::{Command, Output};
 
