@@ -6,8 +6,8 @@
 //!
 //! How much a tablet is, is its *weight*: bytes, where they are known, else each counts for one.
 //! The tablets of a table that is to have half as many go, two by two, to the same nodes
-//! ([`together`]); such a table is not balanced before its tablets are merged. Where nothing is left to
-//! do for weight, shards that get too many requests are looked at ([`mod@heat`]).
+//! ([`together`]); such a table is not balanced before its tablets are merged. Where nothing is
+//! left to do for weight, shards that get too many requests are looked at ([`mod@heat`]).
 //!
 //! Invariants
 //!  - *drained-first*: tablets leave nodes that leave or have left before anything is balanced.

@@ -1,6 +1,7 @@
 //! What tablets hold and are asked for: each node tells the leader of those that it has, and the
-//! leader keeps what it heard of all. By that tables get more tablets or fewer, and nodes as much as
-//! others. Requests are told as sums: how many come in a second follows from what was heard before.
+//! leader keeps what it heard of all. By that tables get more tablets or fewer, and nodes as much
+//! as others. Requests are told as sums: how many come in a second follows from what was heard
+//! before.
 //!
 //! A tablet is as large wherever it goes, so what was heard holds when tablets have moved. It is
 //! asked for anew after a while, and when a table has other tablets: then nothing is decided

@@ -1,6 +1,6 @@
-//! Requests, which not all tablets get as many of: where one shard has more than twice what those of
-//! its rack have on average, tablets are exchanged for others of the same weight; where one tablet
-//! alone makes it so, its table is to have more of them ([`heat`]).
+//! Requests, which not all tablets get as many of: where one shard has more than twice what those
+//! of its rack have on average, tablets are exchanged for others of the same weight; where one
+//! tablet alone makes it so, its table is to have more of them ([`fn@heat`]).
 //!
 //! Invariants
 //!  - *it-cools*: an exchange makes the sum of squares of what shards get smaller, by a part of the
@@ -77,6 +77,7 @@ fn exceeds(requests: u64, mean: u64) -> bool {
     HOT_LEAST < requests && HOT_TIMES * u128::from(mean) < u128::from(requests)
 }
 
+/// Of what the sums are made that are to become smaller.
 fn square(requests: u64) -> u128 {
     u128::from(requests) * u128::from(requests)
 }
@@ -142,6 +143,7 @@ impl Planner {
     /// What a shard of the rack of a node gets on average.
     fn mean(&self, shards: &Shards, place: usize) -> u64 {
         let own = &self.nodes[place];
+        debug_assert!(0 < own.shards, "on-shards: a node without shards");
         let is_near =
             |at: usize| (self.nodes[at].center, self.nodes[at].rack) == (own.center, own.rack);
         let near = shards.iter().filter(|((at, _), _)| is_near(*at));
@@ -199,6 +201,7 @@ impl Planner {
     fn may_exchange(&self, tables: &[Placed<'_>], one: &Held, other: &Held) -> bool {
         let (more, less) = (one.weight.max(other.weight), one.weight.min(other.weight));
         let differ = u128::from(more - less) * 100;
+        debug_assert!(0 < less, "as-even: a tablet without a weight");
         let is_same = differ <= u128::from(DIFFER_PERCENT) * u128::from(more);
         let has = |held: &Held, place: usize| {
             let of = tables[held.table].replicas.of(held.tablet);
@@ -227,6 +230,7 @@ impl Planner {
             }
             (before_sum, after_sum) = (before_sum + square(has), after_sum + square(then));
         }
+        debug_assert!(one.heat > other.heat, "it-cools: the hotter one comes to the hot shard");
         before_sum.checked_sub(after_sum).filter(|gain| 0 < *gain)
     }
 

@@ -88,7 +88,8 @@ proptest! {
             let mut first = None;
             for step in 0.. {
                 let average = Some(total / u64::from(count));
-                let next = wanted(count, counts, Holds { average, merges, heat: Heat::Cold }, target);
+                let holds = Holds { average, merges, heat: Heat::Cold };
+                let next = wanted(count, counts, holds, target);
                 merges = next == Some(Resize::Merge);
                 let Some(next) = next else { break };
                 // Always on, one way.
