@@ -129,6 +129,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// Bytes and requests, by tablet.
+    type Drawn = BTreeMap<u32, (u64, u64)>;
+
     proptest! {
         /// *one-form*, *foreign-is-damaged*
         #[test]
@@ -144,7 +147,7 @@ mod tests {
             byte: u8,
             garbage: Vec<u8>,
         ) {
-            let load = |(id, (more, tablets)): (u128, (u32, BTreeMap<u32, (u64, u64)>))| TableLoad {
+            let load = |(id, (more, tablets)): (u128, (u32, Drawn))| TableLoad {
                 table: TableId::from_u128(id),
                 count: tablets.keys().next_back().map_or(0, |last| *last) + more,
                 tablets: tablets
