@@ -131,6 +131,9 @@ def test_how_far_a_view_is_built_is_told(node):
     while [len(list(session.execute(query))) for query in built] != [2, 1]:
         assert time.monotonic() < end, "not built within a minute"
         time.sleep(0.05)
+    status = session.execute("SELECT status FROM system_distributed.view_build_status "
+                             "WHERE keyspace_name = 'ks' AND view_name = 'by_v'")
+    assert [row.status for row in status] == ["SUCCESS"]
     assert run(node, "viewbuildstatus", "ks", "by_v") == "ks.by_v has finished building\n"
     assert sorted(row.k for row in session.execute("SELECT k FROM ks.by_v")) == list(range(20))
     found = session.execute("SELECT k FROM ks.viewed WHERE v = 1")

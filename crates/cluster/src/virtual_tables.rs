@@ -56,15 +56,20 @@ pub(crate) struct Providers {
 }
 
 impl Providers {
-    /// Gives `system.name` its rows. Panics when there is no such virtual table.
-    pub(crate) fn provide(&self, schema: &Schema, name: &str, rows: VirtualRows) {
-        let before = self.rows.borrow_mut().insert(id_of(schema, name), rows);
-        assert!(before.is_none(), "virtual-only: system.{name} has two providers");
+    /// Gives a table of that keyspace its rows. Panics when there is no such virtual table.
+    pub(crate) fn provide(
+        &self,
+        schema: &Schema,
+        (keyspace, name): (&str, &str),
+        rows: VirtualRows,
+    ) {
+        let before = self.rows.borrow_mut().insert(id_of(schema, keyspace, name), rows);
+        assert!(before.is_none(), "virtual-only: {keyspace}.{name} has two providers");
     }
 
     /// Lets `system.name` be written. Panics when there is no such virtual table.
     pub(crate) fn provide_writer(&self, schema: &Schema, name: &str, writer: VirtualWriter) {
-        let id = id_of(schema, name);
+        let id = id_of(schema, "system", name);
         assert!(self.rows.borrow().contains_key(&id), "system.{name} is written but not read");
         self.writers.borrow_mut().insert(id, writer);
     }
@@ -94,10 +99,10 @@ impl Providers {
     }
 }
 
-fn id_of(schema: &Schema, name: &str) -> TableId {
-    match schema.table("system", name) {
+fn id_of(schema: &Schema, keyspace: &str, name: &str) -> TableId {
+    match schema.table(keyspace, name) {
         Some(entry) if entry.kind == TableKind::Virtual => entry.schema.id,
-        _ => panic!("virtual-only: no virtual table system.{name}"),
+        _ => panic!("virtual-only: no virtual table {keyspace}.{name}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows of the computed system tables that tell how far views are built: of this node
 //! `system.built_views`, `views_builds_in_progress` and `scylla_views_builds_in_progress`; of all
-//! nodes `view_build_status_v2`. And `IndexInfo`, of indexes whose views are built.
+//! nodes `view_build_status_v2`, and `system_distributed.view_build_status`. And `IndexInfo`, of
+//! indexes whose views are built.
 
 use crate::tables::{Named, arranged};
 use cluster::{Cluster, TableEntry, VirtualFuture, VirtualRow};
@@ -18,6 +19,9 @@ pub(crate) fn provide() {
     provide("views_builds_in_progress", |name| Box::pin(of_node(name, in_progress)));
     provide("scylla_views_builds_in_progress", |name| Box::pin(of_node(name, by_shard)));
     provide("view_build_status_v2", |name| Box::pin(of_all(name)));
+    // Where it was before, and where programs look.
+    let before = Rc::new(|| -> VirtualFuture { Box::pin(of_all("view_build_status_v2")) });
+    cluster.provide_distributed("view_build_status", before);
     provide("IndexInfo", |name| Box::pin(indexes(name)));
 }
 

@@ -452,7 +452,12 @@ impl Cluster {
     /// Gives the virtual table `system.name` its rows on this shard (every shard must). Panics
     /// when there is no such virtual table.
     pub fn provide(&self, name: &str, rows: VirtualRows) {
-        self.virtual_tables.provide(&self.schema(), name, rows);
+        self.virtual_tables.provide(&self.schema(), ("system", name), rows);
+    }
+
+    /// The same for a virtual table of `system_distributed`.
+    pub fn provide_distributed(&self, name: &str, rows: VirtualRows) {
+        self.virtual_tables.provide(&self.schema(), ("system_distributed", name), rows);
     }
 
     /// Lets the virtual table `system.name` be written on this shard (every shard must).
