@@ -1,9 +1,11 @@
 """Fixtures of every black-box suite."""
 import itertools
+import os
+import sys
 
 import pytest
 
-from node import Node
+from node import STUCK, Node
 
 _names = itertools.count(1)
 
@@ -42,3 +44,17 @@ def table(cql, keyspace):
     yield make
     for name in made:
         cql.execute(f"DROP TABLE {name}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    session.config.exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config):
+    """All is said and written. Python would wait for threads of the driver that never end."""
+    if STUCK:
+        print(f"{len(STUCK)} clusters of the driver did not end")
+        sys.stdout.flush()
+        os._exit(getattr(config, "exit_status", 1))

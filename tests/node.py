@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NEREID = os.environ.get("NEREID", str(ROOT / "target" / "debug" / "nereid"))
 _numbers = itertools.count(1)
+# Clusters of the driver that did not end: its threads wait for each other now and then when it is shut
+# down while it opens connections. Then the process has to be ended by force.
+STUCK = []
 
 
 def free_address():
@@ -50,7 +54,11 @@ class Client:
 
     def disconnect(self):
         for cluster in self._clusters:
-            cluster.shutdown()
+            closing = threading.Thread(target=cluster.shutdown, daemon=True)
+            closing.start()
+            closing.join(30)
+            if closing.is_alive():
+                STUCK.append(cluster)
         self._clusters = []
 
 
