@@ -101,6 +101,36 @@ def test_refresh_names_what_it_refused(node):
     assert code == 4 and first in err, err
 
 
+def test_views_get_what_was_loaded_when_they_are_verified(node):
+    snapshot = filled(node, "viewed")
+    session = node.session
+    session.execute("CREATE MATERIALIZED VIEW ks.by_v AS SELECT * FROM ks.viewed WHERE v IS NOT "
+                    "NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
+    session.execute("CREATE INDEX found ON ks.viewed (v)")
+    session.execute("TRUNCATE ks.viewed")
+    session.execute("INSERT INTO ks.viewed (k, v) VALUES (100, 'value 100')")
+    code, out, _ = nodetool(node, "verifyviews", "ks", "viewed")
+    line = r"ks\.{}: {} rows of the table here, {} missing .* {} rows of the view here, 0 without " \
+           r"a row of the table; {} mended, 0 not"
+    assert code == 0 and len(out.splitlines()) == 2, out
+    assert re.match(line.format("by_v", 1, 0, 1, 0), out.splitlines()[0]), out
+    assert nodetool(node, "import", "--copy-data", "ks", "viewed", snapshot)[0] == 0
+    assert (count(node, "viewed"), count(node, "by_v")) == (11, 1)
+    for mends, then in ((False, 1), (True, 11)):
+        code, out, _ = nodetool(node, "verifyviews", "ks", *(["--mend"] if mends else []))
+        assert code == int(not mends), out
+        for name, told in zip(("by_v", "found_index"), out.splitlines(), strict=True):
+            expected = line.format(name, 11, 10, then, 10 if mends else 0)
+            assert re.match(expected, told), (told, expected)
+        assert count(node, "by_v") == then
+    assert nodetool(node, "verifyviews", "ks", "by_v", "found")[0] == 0
+    found = session.execute("SELECT k FROM ks.viewed WHERE v = 'value 7'")
+    assert [row.k for row in found] == [7]
+    code, _, err = nodetool(node, "verifyviews", "ks", "nothing")
+    assert code != 0 and "no view, no index" in err, err
+    assert nodetool(node, "verifyviews", "nowhere")[0] != 0
+
+
 def test_import_copies_or_moves(node, tmp_path):
     snapshot = filled(node, "imported")
     node.session.execute("TRUNCATE ks.imported")

@@ -25,5 +25,5 @@ mod tasks;
 
 pub use guard::Guard;
 pub use rest::{Door, Giver, Handed, Handoff, Loggers, Mode, Moved, Moves, Rest, Taken, Transport};
-pub use rest::{RepairJob, Repairs, Wanted};
+pub use rest::{RepairJob, Repairs, Verified, ViewJob, Wanted};
 pub use server::{Config, Server, Service};

@@ -22,7 +22,8 @@ mod function;
 
 pub use builder::TableBuilder;
 pub use derived::{
-    Computed, ComputedColumn, Index, IndexTarget, View, ViewCondition, ViewOperator,
+    Computed, ComputedColumn, Index, IndexTarget, Origin, Origins, View, ViewCondition,
+    ViewOperator,
 };
 pub use describe::{Internals, cql_map};
 pub use function::{NullInput, UserAggregate, UserFunction};

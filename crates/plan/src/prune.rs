@@ -8,8 +8,8 @@ use crate::select::{self, SelectPlan};
 use crate::tables::table;
 use crate::term::{Preparer, Term};
 use cluster::{Schema, TableEntry};
-use model::key::{compose_partition_key, push_clustering};
-use model::{Column, ColumnId, ColumnKind, Type};
+use model::schema::Origins;
+use model::{Column, Type};
 use std::rc::Rc;
 use syntax::ast::{self, Expr, ExprKind, Selection, Selector};
 
@@ -21,22 +21,7 @@ pub struct PrunePlan {
     pub base: Rc<TableEntry>,
     /// How many rows are looked at together.
     pub concurrency: Option<Term>,
-    /// Of each column of the base's partition key, then of its clustering key, where it stands in
-    /// the key of the view.
-    places: Vec<usize>,
-    /// Columns of the base that must have the value that stands there, static ones first.
-    values: Vec<(ColumnId, usize)>,
-    static_count: usize,
-}
-
-/// What the base table must have for a row of the view to stay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Original {
-    pub key: Vec<u8>,
-    /// As far as the view knows it.
-    pub clustering: Vec<u8>,
-    /// The values of [`PrunePlan::columns`].
-    pub values: Vec<Vec<u8>>,
+    pub origins: Origins,
 }
 
 /// Plans it.
@@ -84,42 +69,12 @@ pub fn prepare(
         preparer.prepare(expr, Receiver { name: "[concurrency]", ty: &Type::Int })
     });
     let concurrency = concurrency.transpose()?;
-    let place = |name: &str| keys.iter().position(|key| key.name == name);
-    let original = &base.schema;
-    // A view of static columns has no clustering columns.
-    let of_keys = original.partition_key().iter().chain(original.clustering());
-    let places = of_keys.map_while(|column| place(&column.name)).collect();
-    let others = original.statics().iter().chain(original.regulars());
-    let values: Vec<(ColumnId, usize)> =
-        others.filter_map(|it| Some((it.id, place(&it.name)?))).collect();
-    let is_static = |(id, _): &&(ColumnId, usize)| {
-        original.column_by_id(*id).is_some_and(|column| column.kind == ColumnKind::Static)
-    };
-    let static_count = values.iter().filter(is_static).count();
-    Ok(PrunePlan { select, base: base.clone(), concurrency, places, values, static_count })
+    let origins = Origins::of(&base.schema, &entry.schema);
+    Ok(PrunePlan { select, base: base.clone(), concurrency, origins })
 }
 
 fn selector(column: &Column, prune: &ast::PruneView) -> Selector {
     let at = prune.view.name.at;
     let name = ast::Name { text: column.name.clone(), at };
     Selector { expr: Expr { kind: ExprKind::Column(name), at }, alias: None }
-}
-
-impl PrunePlan {
-    /// The columns of the base that are compared, static ones first, and how many are static.
-    pub fn columns(&self) -> (impl Iterator<Item = ColumnId> + use<'_>, usize) {
-        (self.values.iter().map(|(id, _)| *id), self.static_count)
-    }
-
-    /// What the base must have for the row of the view with that key, column by column.
-    pub fn original(&self, key: &[&[u8]]) -> Original {
-        let part = |place: &usize| key.get(*place).copied().unwrap_or_default();
-        let (partition, rows) =
-            self.places.split_at(self.base.schema.partition_key_count.min(self.places.len()));
-        let (mut composed, mut clustering) = (Vec::new(), Vec::new());
-        compose_partition_key(partition.iter().map(part), &mut composed);
-        rows.iter().for_each(|place| push_clustering(part(place), &mut clustering));
-        let values = self.values.iter().map(|(_, place)| part(place).to_vec()).collect();
-        Original { key: composed, clustering, values }
-    }
 }

@@ -15,12 +15,10 @@ use crate::response::{Response, Rows};
 use crate::select;
 use model::Token;
 use model::key::{compose_partition_key, push_clustering};
-use mutation::page::{
-    ColumnForm, PageLayout, PageView, Partitions, ReadCommand, RowShape, SendRange,
-};
-use mutation::{MutationBuilder, RowBuilder, Tombstone};
-use plan::prune::{Original, PrunePlan};
+use mutation::page::Partitions;
+use plan::prune::PrunePlan;
 use plan::term::{IfNull, integer};
+use replication::coordinator::verify;
 use replication::{Consistency, ReadOptions, WriteKind};
 use runtime::task::join_all;
 use stdx::{Cursor, Damaged};
@@ -80,67 +78,24 @@ fn keys(page: &Rows, columns: usize) -> Result<Vec<Vec<&[u8]>>, Damaged> {
 
 /// Deletes the row of that key if the base does not have it.
 async fn look(plan: &PrunePlan, request: &Request<'_>, key: &[&[u8]]) -> Result<(), CqlError> {
-    let original = plan.original(key);
-    if has(plan, request, &original).await? {
+    let origin = plan.origins.of_row(key);
+    let partitions = Partitions::Key(origin.key.clone());
+    let options = request.read_options(&partitions);
+    let options = ReadOptions { consistency: Consistency::All, ..options };
+    if request.coordinator.has_origin(&plan.base, &plan.origins, &origin, &options).await? {
         return Ok(());
     }
     let view = &plan.select.table;
     let timeout = request.timeouts.write_request_timeout.get().0;
     let before = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
-    let timestamp = request.now_micros.saturating_sub(before);
-    let deletion_time = request.now_micros.div_euclid(1_000_000);
     let (partition, rows) = key.split_at(view.schema.partition_key_count.min(key.len()));
     let (mut composed, mut clustering) = (Vec::new(), Vec::new());
     compose_partition_key(partition.iter().copied(), &mut composed);
     rows.iter().for_each(|part| push_clustering(part, &mut clustering));
-    let mut dead = RowBuilder::new(Vec::new());
-    dead.tombstone(Tombstone { timestamp, deletion_time });
-    let mut mutation = MutationBuilder::new(&view.schema, &composed);
-    mutation.row(&clustering, &dead.finish());
-    let (token, options) = (Token::of(&composed), request.write_options(WriteKind::Simple));
+    let token = Token::of(&composed);
+    let timestamp = request.now_micros.saturating_sub(before);
+    let dead = verify::ghosts::deletion(&view.schema, &(composed, clustering), timestamp);
+    let options = request.write_options(WriteKind::Simple);
     request.note(|| format!("Deleting a row of {} that its base lacks", view.schema.name));
-    Ok(request.coordinator.write(view, token, mutation.freeze(), &options).await?)
-}
-
-/// Whether the base has the row, with its values.
-async fn has(
-    plan: &PrunePlan,
-    request: &Request<'_>,
-    original: &Original,
-) -> Result<bool, CqlError> {
-    let base = &plan.base;
-    let (columns, static_count) = plan.columns();
-    let columns: Vec<_> = columns.map(|id| (id, ColumnForm::Value)).collect();
-    let whole = original.clustering.is_empty();
-    let command = ReadCommand {
-        table: base.schema.id,
-        partitions: Partitions::Key(original.key.clone()),
-        ranges: vec![SendRange::of_prefix(&original.clustering)],
-        reversed: false,
-        columns,
-        static_count,
-        row_limit: 1,
-        per_partition_limit: 1,
-        partition_limit: 1,
-        bytes_max: request.options.query_page_size_in_bytes.get().max(1) as usize,
-        static_only_rows: whole && 0 < base.schema.clustering_count,
-        tombstone_limit: u64::MAX,
-        now: request.now_secs(),
-        bypass_cache: false,
-        shape: RowShape::Whole,
-        resume: None,
-    };
-    let options = request.read_options(&command.partitions);
-    let options = ReadOptions { consistency: Consistency::All, ..options };
-    let token = Token::of(&original.key);
-    let page = request.coordinator.read(base, token, &command, &options).await?;
-    let layout = PageLayout::new(&command.columns, static_count);
-    let found = PageView::trusted(&page.bytes, layout).partitions().next();
-    let Some(partition) = found else { return Ok(false) };
-    let statics = partition.statics().into_iter().flatten().map(|column| column.value);
-    let rows = partition.rows().next();
-    let regulars = rows.into_iter().flat_map(|row| row.columns()).map(|column| column.value);
-    let mut wanted = original.values.iter();
-    let equal = statics.chain(regulars).all(|value| value == wanted.next().map(Vec::as_slice));
-    Ok(equal && wanted.next().is_none())
+    Ok(request.coordinator.write(view, token, dead, &options).await?)
 }

@@ -1,10 +1,11 @@
 //! Repairs, as the REST API asks for them.
 
-use admin::{Handed, RepairJob, Repairs, Wanted};
+use admin::{Handed, RepairJob, Repairs, Verified, ViewJob, Wanted};
 use cluster::Settings;
 use cluster::settings::Live;
-use model::Token;
+use model::{TableId, Token};
 use replication::Coordinator;
+use replication::coordinator::verify;
 use replication::repair::{self, How, Watch};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -45,6 +46,10 @@ impl Repairs for Replicas {
         };
         Rc::new(Job { wanted: RefCell::new(wanted), watch: Rc::default() })
     }
+
+    fn verification(&self, view: TableId, mends: bool) -> Rc<dyn ViewJob> {
+        Rc::new(Verification { view, mends, watch: Rc::default() })
+    }
 }
 
 impl RepairJob for Job {
@@ -83,5 +88,44 @@ impl RepairJob for Job {
 
     fn end(&self) {
         self.watch.end();
+    }
+}
+
+/// A view that is compared with its table.
+struct Verification {
+    view: TableId,
+    mends: bool,
+    watch: Rc<verify::Watch>,
+}
+
+impl RepairJob for Verification {
+    fn run(&self) -> Handed<Result<(), String>> {
+        let (view, mends, watch) = (self.view, self.mends, self.watch.clone());
+        Box::pin(async move { verify::verify(view, mends, watch).await })
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.watch.done.get(), self.watch.all.get())
+    }
+
+    fn summary(&self) -> String {
+        let Verified { derived, missing, seen, ghosts, mended, unknown } = self.told();
+        format!(
+            "of {derived} rows that follow from the table {missing} were missing or different, of \
+             {seen} rows of the view the table lacks {ghosts}; {mended} were mended, {unknown} \
+             could not be looked at"
+        )
+    }
+
+    fn end(&self) {
+        self.watch.end();
+    }
+}
+
+impl ViewJob for Verification {
+    fn told(&self) -> Verified {
+        let verify::Figures { derived, missing, seen, ghosts, mended, unknown } =
+            self.watch.figures.get();
+        Verified { derived, missing, seen, ghosts, mended, unknown }
     }
 }

@@ -36,6 +36,7 @@ mod table_metrics;
 mod tables;
 mod task_manager;
 mod upkeep;
+mod verification;
 mod work;
 
 use crate::call::{Answer, Call};
@@ -72,6 +73,30 @@ pub struct Door {
 pub trait Repairs {
     /// A repair that was not begun.
     fn job(&self, wanted: Wanted) -> Rc<dyn RepairJob>;
+    /// A comparison of a view with its table that was not begun. `mends`: what differs is mended.
+    fn verification(&self, view: TableId, mends: bool) -> Rc<dyn ViewJob>;
+}
+
+/// A comparison of a view with its table.
+pub trait ViewJob: RepairJob {
+    /// What it has found.
+    fn told(&self) -> Verified;
+}
+
+/// What was found of a view, by rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// That follow from what the node has of the table.
+    pub derived: u64,
+    /// Those of them that the view does not show, or not as it should.
+    pub missing: u64,
+    /// That the node has of the view.
+    pub seen: u64,
+    /// Those of them that the table does not have.
+    pub ghosts: u64,
+    pub mended: u64,
+    /// That could not be looked at.
+    pub unknown: u64,
 }
 
 /// A repair.
@@ -208,6 +233,7 @@ fn api() -> Api {
     storage_service::operations(&mut api);
     repair::operations(&mut api);
     rebuild::operations(&mut api);
+    verification::operations(&mut api);
     upkeep::operations(&mut api);
     snapshots::operations(&mut api);
     column_family::operations(&mut api);

@@ -213,17 +213,24 @@ fn begin(
 
 /// Does a repair, and notes how far it is.
 pub(super) async fn watch(task: &Running, job: &Rc<dyn super::RepairJob>) -> Result<(), String> {
+    let note = |done: u64, all: u64| task.note_progress(done as f64, all as f64);
+    // What it had not begun when it was aborted is why it failed.
+    let ended = look_on(job, note).await;
+    task.check().and(ended)
+}
+
+/// Does a job, and tells now and then how much of how much is done.
+pub(super) async fn look_on(
+    job: &Rc<dyn super::RepairJob>,
+    note: impl Fn(u64, u64),
+) -> Result<(), String> {
     let mut run = job.run();
-    let note = || {
-        let (done, all) = job.progress();
-        task.note_progress(done as f64, all as f64);
-    };
     loop {
         let ended = timeout(LOOK, run.as_mut()).await;
-        note();
+        let (done, all) = job.progress();
+        note(done, all);
         if let Ok(ended) = ended {
-            // What it had not begun when it was aborted is why it failed.
-            return task.check().and(ended);
+            return ended;
         }
     }
 }

@@ -6,6 +6,7 @@
 //! answered from such a view, whose name is [`Index::view_name`].
 
 use super::{Column, ColumnId, ColumnKind, TableId, TableSchema};
+use crate::key::{compose_partition_key, push_clustering};
 use crate::types::quote_identifier;
 use crate::value::quote_json;
 
@@ -199,6 +200,62 @@ impl View {
     /// What is computed for that column, if it is a computed one.
     pub fn computed(&self, id: ColumnId) -> Option<&Computed> {
         self.computed.iter().find(|column| column.id == id).map(|column| &column.computed)
+    }
+}
+
+/// Where the row of a base table is found that a row of a view is of, and what it must have for the
+/// row of the view to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origins {
+    key_count: usize,
+    /// Of each column of the base table's partition key, then of its clustering key as far as the
+    /// view knows it, where it stands in the key of the view.
+    places: Vec<usize>,
+    /// Columns of the base table that must have the value that stands there, static ones first.
+    values: Vec<(ColumnId, usize)>,
+    static_count: usize,
+}
+
+/// See [`Origins`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub key: Vec<u8>,
+    /// A prefix, as far as the view knows it: a view of static columns has no clustering columns.
+    pub clustering: Vec<u8>,
+    /// The values of [`Origins::columns`].
+    pub values: Vec<Vec<u8>>,
+}
+
+impl Origins {
+    /// Of the rows of a view.
+    pub fn of(base: &TableSchema, view: &TableSchema) -> Origins {
+        let keys: Vec<&Column> = view.partition_key().iter().chain(view.clustering()).collect();
+        let place = |name: &str| keys.iter().position(|key| key.name == name);
+        let of_keys = base.partition_key().iter().chain(base.clustering());
+        let places: Vec<usize> = of_keys.map_while(|column| place(&column.name)).collect();
+        let others = base.statics().iter().chain(base.regulars());
+        let values = others.filter_map(|it| Some((it.id, it.kind, place(&it.name)?)));
+        let values: Vec<_> = values.collect();
+        let is_static = |(_, kind, _): &&(_, ColumnKind, _)| *kind == ColumnKind::Static;
+        let static_count = values.iter().filter(is_static).count();
+        let values = values.into_iter().map(|(id, _, place)| (id, place)).collect();
+        Origins { key_count: base.partition_key_count, places, values, static_count }
+    }
+
+    /// The columns of the base table that are compared, static ones first, and how many are static.
+    pub fn columns(&self) -> (impl Iterator<Item = ColumnId> + use<'_>, usize) {
+        (self.values.iter().map(|(id, _)| *id), self.static_count)
+    }
+
+    /// Of the row of the view with that key, column by column.
+    pub fn of_row(&self, key: &[&[u8]]) -> Origin {
+        let part = |place: &usize| key.get(*place).copied().unwrap_or_default();
+        let (partition, rows) = self.places.split_at(self.key_count.min(self.places.len()));
+        let (mut composed, mut clustering) = (Vec::new(), Vec::new());
+        compose_partition_key(partition.iter().map(part), &mut composed);
+        rows.iter().for_each(|place| push_clustering(part(place), &mut clustering));
+        let values = self.values.iter().map(|(_, place)| part(place).to_vec()).collect();
+        Origin { key: composed, clustering, values }
     }
 }
 

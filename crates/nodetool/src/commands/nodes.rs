@@ -5,6 +5,7 @@ use crate::arguments::{Opt, any, one};
 use crate::entry::Entry;
 use crate::failure::{Done, wrong};
 use crate::session::{Parameters, Session};
+use http::Method;
 use serde_json::Value;
 
 pub(super) const COMMANDS: &[Entry] = &[
@@ -73,6 +74,20 @@ pub(super) const COMMANDS: &[Entry] = &[
         options: &[],
         places: &[any("name", "The keyspace and the view, or both with a dot between them")],
         run: |session| Box::pin(view_build_status(session)),
+    },
+    Entry {
+        name: "verifyviews",
+        about: "Compare views and indexes with their tables, as far as this node has these",
+        options: &[Opt::flag(
+            "mend",
+            &[],
+            "Write what is missing, delete what should not be there",
+        )],
+        places: &[
+            one("keyspace", "The keyspace"),
+            any("views", "Views, indexes, or their tables; all, where none is given"),
+        ],
+        run: |session| Box::pin(verify_views(session)),
     },
 ];
 
@@ -227,6 +242,42 @@ async fn describe_cluster(session: &mut Session) -> Done {
         text += &format!("\t\t{version}: [{}]\n\n", texts(&hosts).join(", "));
     }
     session.say(&text)
+}
+
+async fn verify_views(session: &mut Session) -> Done {
+    let names = session.given.texts("views");
+    let Some(keyspace) = session.given.text("keyspace").map(str::to_owned) else {
+        return wrong("verifyviews requires a keyspace");
+    };
+    let mut parameters = Vec::new();
+    if !names.is_empty() {
+        parameters.push(("views", names.join(",")));
+    }
+    let mends = session.given.flag("mend");
+    if mends {
+        parameters.push(("mend", "true".to_string()));
+    }
+    let path = "/storage_service/view_verification";
+    let told = session.ask(Method::Post, path, &[&keyspace], parameters, None).await?;
+    let mut differ = 0;
+    for view in list(&told) {
+        let count = |name: &str| view[name].as_u64().unwrap_or(0);
+        let (missing, ghosts) = (count("rows_missing"), count("ghosts"));
+        let (mended, unknown) = (count("mended"), count("unknown"));
+        differ += missing + ghosts + unknown - mended.min(missing + ghosts);
+        session.say(&format!(
+            "{keyspace}.{}: {} rows of the table here, {missing} missing or different in the \
+             view; {} rows of the view here, {ghosts} without a row of the table; {mended} mended, \
+             {unknown} not looked at\n",
+            plain(&view["view"]),
+            count("rows_derived"),
+            count("rows_seen"),
+        ))?;
+    }
+    match differ {
+        0 => Ok(()),
+        _ => Err(crate::failure::Failure::Code(1)),
+    }
 }
 
 async fn view_build_status(session: &mut Session) -> Done {

@@ -21,6 +21,7 @@ pub mod nodes;
 mod rate;
 mod replay;
 pub mod row_ttl;
+pub mod verify;
 
 pub use derived::{Counters as ViewCounters, Outbox};
 

@@ -2,16 +2,15 @@
 
 use super::cleanup::{Ranges, clear_table, merged};
 use super::files::{self, Outcome};
-use super::part::{Giver, PAUSE, Part, State, is_on, refused};
+use super::part::{Giver, PAUSE, Part, State, is_on};
 use super::{Moves, Planted};
+use crate::coordinator::nodes::fetch_stretch;
 use crate::coordinator::{Coordinator, build, own_coordinator};
 use crate::epochs::Epochs;
 use crate::paxos;
-use crate::stretch::Stretch;
 use crate::wire::moves::Progress;
-use crate::wire::{RefusalKind, answer, command, verb};
+use crate::wire::verb;
 use cluster::{Replication, Stage, TableEntry, TableKind, Take, features, read_all};
-use messaging::{CallError, HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Uuid};
 use mutation::page::{Partitions, ReadCommand, RingBound, SendRange};
 use runtime::group::STREAMING;
@@ -308,7 +307,10 @@ async fn take_pages(
     mut next: ReadCommand,
 ) -> Result<(), String> {
     loop {
-        let Some(stretch) = page_of(part.from, schema, &next).await? else { return Ok(()) };
+        let from = (part.from, verb::MOVE_PAGE);
+        let Some(stretch) = fetch_stretch(from, schema, &next, PAGE_MAX).await? else {
+            return Ok(());
+        };
         // *session-guards*
         let _entered = Epochs::enter(&*coordinator.epochs);
         if !is_on(coordinator, session, part) {
@@ -329,32 +331,4 @@ async fn take_pages(
             reached => next.resume = reached,
         }
     }
-}
-
-/// A page of what a node has; `None`: it does not know the table any more.
-async fn page_of(
-    from: Uuid,
-    schema: &TableSchema,
-    asked: &ReadCommand,
-) -> Result<Option<Stretch>, String> {
-    let messaging = Messaging::current().ok_or("this node does not speak to others")?;
-    let host = HostId(from.as_u128());
-    let target = Target::bulk(host, ToShard::At(0));
-    debug_assert!(schema.id == asked.table, "state-before-rows: a command of another table");
-    let payload = Payload::from(command::encode(asked));
-    let failed =
-        |why: String| format!("{}.{} from node {from}: {why}", schema.keyspace, schema.name);
-    let answer = match messaging.call(target, verb::MOVE_PAGE, payload, PAGE_MAX).await {
-        Ok(answer) => answer,
-        Err(CallError::Failed(words)) => {
-            return match refused(&words).map_err(failed)? {
-                (RefusalKind::UnknownTable, _) => Ok(None),
-                (_, text) => Err(failed(text)),
-            };
-        }
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    let stretch = answer::decode_stretch(&answer).map_err(|damaged| failed(damaged.to_string()))?;
-    stretch.check(schema, asked).map_err(|damaged| failed(damaged.to_string()))?;
-    Ok(Some(stretch))
 }

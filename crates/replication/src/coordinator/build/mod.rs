@@ -31,7 +31,9 @@ mod rows;
 mod scan;
 
 pub use ask::{Told, told_by_all};
+pub(super) use place::Place;
 pub(super) use rows::recall;
+pub(super) use scan::Covers;
 
 use super::nodes::Planted;
 use super::{Coordinator, own_coordinator};
@@ -39,7 +41,6 @@ use cluster::{Schema, TableEntry, TableKind};
 use derived::ViewPlan;
 use model::{TableId, Uuid};
 use mutation::FrozenMutation;
-use place::Place;
 use runtime::Erased;
 use runtime::sync::Notify;
 use runtime::task::race;
@@ -263,7 +264,7 @@ impl Coordinator {
             tracing::info!(target: "views", views = views.len(), table = ?name, "building");
         }
         let plans: Vec<ViewPlan> = views.iter().map(|(_, plan, _)| plan.clone()).collect();
-        let scanned = self.scan(&base.schema, &plans, &from).await;
+        let scanned = self.scan(&base.schema, &plans, &from, Covers::Left).await;
         let step = scanned.map_err(|error| format!("cannot read {}: {error}", base.schema.name))?;
         assert!(from.compare(&step.to, order).is_lt(), "with-the-step: {from:?} to {:?}", step.to);
         let mut builds = Vec::new();

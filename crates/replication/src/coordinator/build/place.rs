@@ -13,7 +13,7 @@ const VERSION: u8 = 1;
 
 /// How far a scan is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::coordinator) enum Place {
     Start,
     /// All of that partition is done, or all before a position in it: a prefix and its weight.
     At {
@@ -25,7 +25,7 @@ pub(super) enum Place {
 
 impl Place {
     /// The token that is done, or at hand; none at the end.
-    pub(super) fn token(&self) -> Option<i64> {
+    pub(in crate::coordinator) fn token(&self) -> Option<i64> {
         match self {
             Place::Start => Some(Token::MIN.0),
             Place::At { key, .. } => Some(Token::of(key).0),
@@ -34,7 +34,11 @@ impl Place {
     }
 
     /// Which of two is further, in a table of that order.
-    pub(super) fn compare(&self, other: &Place, order: &ClusteringOrder) -> Ordering {
+    pub(in crate::coordinator) fn compare(
+        &self,
+        other: &Place,
+        order: &ClusteringOrder,
+    ) -> Ordering {
         let rank = |place: &Place| match place {
             Place::Start => 0,
             Place::At { .. } => 1,
@@ -54,7 +58,7 @@ impl Place {
         })
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::coordinator) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         match self {
             Place::Start => out.put_u8(0),
@@ -72,7 +76,7 @@ impl Place {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Place, Damaged> {
+    pub(in crate::coordinator) fn decode(bytes: &[u8]) -> Result<Place, Damaged> {
         let mut cursor = Cursor::new(bytes);
         if cursor.u8("version of a place")? != VERSION {
             return Err(Damaged::new("unknown version of a place", 0));

@@ -12,8 +12,8 @@ use derived::{Derived, Deriver, ViewPlan};
 use model::{DecoratedKey, TableSchema, Token};
 use mutation::page::RingBound;
 use mutation::{
-    ClusteringPosition, ClusteringRange, Compacted, Fragment, FrozenView, MutationBuilder, RowView,
-    Tombstone, row,
+    ClusteringPosition, ClusteringRange, Compacted, Fragment, FrozenView, MutationBuilder,
+    RowBuilder, RowView, Tombstone, row,
 };
 use reader::{PartitionScope, ReadError, Slice};
 use runtime::io::IoClass;
@@ -25,11 +25,20 @@ use storage::SourceOptions;
 const ROWS_MAX: usize = 1024;
 const BYTES_MAX: usize = 1 << 20;
 
+/// Whether rows have what covers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordinator) enum Covers {
+    /// Whoever gets them has nothing that it would cover.
+    Left,
+    /// Deletions of ranges and of the partition are deletions of each row.
+    Kept,
+}
+
 /// What a step has come to.
-pub(super) struct Step {
+pub(in crate::coordinator) struct Step {
     /// Each with the token of the row that it is derived from.
-    pub(super) derived: Vec<(Token, Derived)>,
-    pub(super) to: Place,
+    pub(in crate::coordinator) derived: Vec<(Token, Derived)>,
+    pub(in crate::coordinator) to: Place,
 }
 
 /// What of a partition a step has read.
@@ -42,11 +51,12 @@ struct Piece<'b> {
 
 impl Coordinator {
     /// Reads on from a place, and derives.
-    pub(super) async fn scan(
+    pub(in crate::coordinator) async fn scan(
         &self,
         base: &TableSchema,
         plans: &[ViewPlan],
         from: &Place,
+        covers: Covers,
     ) -> Result<Step, ReadError> {
         let (permit, _) = self.storage.admit_read(base.id).await?;
         let _cpu = permit.need_cpu();
@@ -54,7 +64,7 @@ impl Coordinator {
         let options = SourceOptions { bypass_cache: true, class: IoClass::Streaming };
         let source = self.storage.open_source(base.id, scope, slice, options)?;
         let mut fragments = Cursor::new(source, Some(&permit));
-        let mut scan = Scan::new(base, plans);
+        let mut scan = Scan::new(base, plans, covers);
         while let Some(fragment) = fragments.next(ROWS_MAX).await? {
             if let Some(to) = scan.take(&fragment) {
                 return Ok(Step { derived: scan.derived, to });
@@ -93,6 +103,7 @@ fn rest(from: &Place) -> (PartitionScope, Slice, Place) {
 struct Scan<'b> {
     base: &'b TableSchema,
     plans: &'b [ViewPlan],
+    covers: Covers,
     now: i64,
     piece: Option<Piece<'b>>,
     derived: Vec<(Token, Derived)>,
@@ -102,11 +113,11 @@ struct Scan<'b> {
 }
 
 impl<'b> Scan<'b> {
-    fn new(base: &'b TableSchema, plans: &'b [ViewPlan]) -> Scan<'b> {
+    fn new(base: &'b TableSchema, plans: &'b [ViewPlan], covers: Covers) -> Scan<'b> {
         debug_assert!(!plans.is_empty(), "a scan for no view");
         let now = wall_micros().div_euclid(1_000_000);
         let (piece, derived, scratch) = (None, Vec::new(), Vec::new());
-        Scan { base, plans, now, piece, derived, rows: 0, bytes: 0, scratch }
+        Scan { base, plans, covers, now, piece, derived, rows: 0, bytes: 0, scratch }
     }
 
     /// Takes a fragment; where the step ends, if it ends with that.
@@ -161,6 +172,17 @@ impl<'b> Scan<'b> {
             Compacted::Unchanged => &bytes[..],
             Compacted::Changed => &self.scratch[..],
             Compacted::Empty => return,
+        };
+        let mut covered = Vec::new();
+        let row = match self.covers {
+            Covers::Kept if key.is_some() && !cover.is_none() => {
+                let mut dead = RowBuilder::new(Vec::new());
+                dead.tombstone(cover);
+                let (dead, alive) = (dead.finish(), RowView::trusted(row));
+                row::merge(self.base, RowView::trusted(&dead), alive, &mut covered);
+                &covered[..]
+            }
+            _ => row,
         };
         match key {
             Some(key) => piece.builder.row(key, row),

@@ -9,6 +9,7 @@ use crate::coordinator::nodes::Planted;
 use crate::coordinator::{Coordinator, unreadable};
 use crate::cursor::Cursor;
 use crate::epochs::{Entered, Epochs};
+use crate::placement::Replica;
 use cluster::{Replication, Schema, TableEntry};
 use derived::{Derived, Deriver};
 use model::{DecoratedKey, TableId, Token};
@@ -199,13 +200,10 @@ impl Coordinator {
         );
         let shard = view.tablets.shard_of(token);
         let mut is_here = true;
-        if let Some(replicas) = self.writers(view, token) {
-            let by_center = matches!(*view.replication, Replication::PerDataCenter(_));
-            let written = self.writers(base, at).unwrap_or_default();
-            let places = pair::targets(&written, &replicas, by_center);
+        if let Some(hearers) = self.hearers((base, at), view, token) {
             is_here = false;
             let is_synchronous = view.schema.view.as_ref().is_some_and(|it| it.is_synchronous);
-            for replica in places.iter().map(|place| &replicas[*place]) {
+            for replica in &hearers {
                 match replica.is_here {
                     true => is_here = true,
                     false => outcome.cargo.add(replica, is_synchronous, &mutation),
@@ -220,6 +218,21 @@ impl Coordinator {
             true => outcome.cargo.add_here(shard, mutation),
             false => {}
         }
+    }
+
+    /// The replicas of a partition of a view that hear from this node what follows from a partition
+    /// of the base table; `None`: this node alone has the view.
+    pub(in crate::coordinator) fn hearers(
+        &self,
+        (base, at): (&TableEntry, Token),
+        view: &TableEntry,
+        token: Token,
+    ) -> Option<Vec<Replica>> {
+        let replicas = self.writers(view, token)?;
+        let by_center = matches!(*view.replication, Replication::PerDataCenter(_));
+        let written = self.writers(base, at).unwrap_or_default();
+        let places = pair::targets(&written, &replicas, by_center);
+        Some(places.into_iter().map(|place| replicas[place]).collect())
     }
 }
 

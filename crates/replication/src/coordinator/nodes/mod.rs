@@ -21,6 +21,7 @@
 mod batches;
 mod complete;
 mod counters;
+mod fetch;
 mod gather;
 mod holders;
 mod lead;
@@ -39,6 +40,7 @@ mod write;
 pub(crate) use batches::Parts;
 pub(crate) use complete::{complete, is_spread};
 pub(crate) use counters::{refusal_of, refusal_of_read};
+pub(crate) use fetch::fetch_stretch;
 pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
 pub use lead::Executor;
 pub(crate) use lead::options_of;
@@ -119,6 +121,8 @@ pub enum Planted {
     KeepsNoOutbox,
     /// It counts as sent before it is.
     SettlesEarly,
+    /// What a view may lack is not looked at a second time.
+    LooksOnce,
 }
 
 impl Coordinator {

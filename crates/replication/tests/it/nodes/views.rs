@@ -5,6 +5,8 @@
 //! Invariants
 //!  - *views-follow*: when faults have ended, each replica of a view has just the rows that the
 //!    base table has, read at ALL; and so they are read at QUORUM.
+//!  - *brought-together*: when all nodes have verified a view and mended what differs, it is as if
+//!    nothing had been lost.
 //!  - *seen-at-once*: on a node that is alone a write that was acknowledged is in its views.
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
@@ -17,6 +19,7 @@ use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
 use mutation::{Cell, CellState, ClusteringRange, FrozenMutation, Marker, MutationBuilder};
 use mutation::{RangeTombstone, RingBound, RowBuilder, RowShape, Tombstone};
 use replication::coordinator::nodes::Planted;
+use replication::coordinator::verify::{Figures, Watch, verify};
 use replication::hints::Hints;
 use replication::{BatchEntry, BatchKind, Consistency, Coordinator, ReadOptions, WriteError};
 use runtime::task::Scope;
@@ -350,13 +353,24 @@ impl Schedule {
 
     /// What was found wrong.
     fn run(mut self, steps: u32) -> Result<(), String> {
+        self.suffer_all(steps)?;
+        self.check()
+    }
+
+    /// All that goes wrong, until it is quiet.
+    fn suffer_all(&mut self, steps: u32) -> Result<(), String> {
         (0..steps).for_each(|_| self.suffer());
         self.model.quiet.set(true);
         self.nodes.world.run_for(10 * SECOND);
         self.settle()?;
         // What some replicas have and others have not is told to those, and derived there.
+        self.nodes.run(0, read_all(BASE, Consistency::All))?;
+        self.settle()
+    }
+
+    /// *views-follow*
+    fn check(&mut self) -> Result<(), String> {
         let base = self.nodes.run(0, read_all(BASE, Consistency::All))?;
-        self.settle()?;
         for name in ["by_v", "by_ck"] {
             let expected = seen_by(name, &base);
             self.check_replicas(name, &expected)?;
@@ -407,6 +421,82 @@ fn views_follow_their_base_whatever_happens() {
 fn what_is_derived_without_a_look_at_what_is_there_is_caught() {
     let planted = Some(Planted::DerivesUnread);
     let caught = (0..10).find(|seed| Schedule::new(*seed, planted).run(8).is_err());
+    assert!(caught.is_some(), "{planted:?} is not caught");
+}
+
+impl Schedule {
+    /// All nodes verify both views.
+    fn verify(&mut self, mends: bool) -> Figures {
+        let mut figures = Figures::default();
+        for node in 0..self.nodes.count() {
+            for name in ["by_v", "by_ck"] {
+                figures += self.nodes.run(node, async move {
+                    let watch = Rc::new(Watch::default());
+                    let id = entry("ks", name).schema.id;
+                    verify(id, mends, watch.clone()).await.expect("all can be looked at");
+                    assert_eq!(watch.done.get(), watch.all.get(), "it came to the end");
+                    watch.figures.get()
+                });
+            }
+        }
+        assert_eq!(figures.unknown, 0, "{figures:?}");
+        figures
+    }
+}
+
+/// *brought-together*: views that have lost rows, and have rows that they should not have, do so no
+/// more when all nodes have verified them; and nothing is found where they are as they should be.
+#[test]
+fn what_differs_is_told_and_mended() {
+    let mistakes = [None, Some(Planted::DerivesUnread), Some(Planted::KeepsNoOutbox)];
+    let (mut missing, mut ghosts) = (0, 0);
+    for seed in runtime::sim::seeds(9) {
+        let planted = mistakes[(seed % 3) as usize];
+        let mut schedule = Schedule::new(seed, planted);
+        schedule.suffer_all(6).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let was_right = schedule.check().is_ok();
+        let told = schedule.verify(false);
+        assert_eq!((told.missing, told.ghosts) == (0, 0), was_right, "seed {seed}: {told:?}");
+        assert_eq!(told.mended, 0, "seed {seed}: {told:?}");
+        assert!(was_right || planted.is_some(), "seed {seed}: {told:?}");
+        let mended = schedule.verify(true);
+        assert_eq!(mended.mended, mended.missing + mended.ghosts, "seed {seed}: {mended:?}");
+        schedule.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        schedule.check().unwrap_or_else(|why| panic!("seed {seed}, {mended:?}: {why}"));
+        let again = schedule.verify(false);
+        assert_eq!((again.missing, again.ghosts), (0, 0), "seed {seed}: {again:?}");
+        (missing, ghosts) = (missing + mended.missing, ghosts + mended.ghosts);
+    }
+    assert!(0 < missing && 0 < ghosts, "{missing} missing and {ghosts} ghosts were mended");
+}
+
+/// *not-under-way*: what is written meanwhile is no difference.
+fn told_beside_writes(seed: u64, planted: Option<Planted>) -> Figures {
+    let mut schedule = Schedule::new(seed, planted);
+    let count = schedule.nodes.count();
+    for (node, other) in (0..count).flat_map(|node| (0..count).map(move |other| (node, other))) {
+        if node != other {
+            let delay = Duration::from_millis(schedule.prng.below(100));
+            schedule.nodes.set_delay(node, other, delay);
+        }
+    }
+    let mut figures = Figures::default();
+    for _ in 0..4 {
+        schedule.run_for(500);
+        figures += schedule.verify(false);
+    }
+    figures
+}
+
+#[test]
+fn what_is_written_meanwhile_is_no_difference() {
+    for seed in runtime::sim::seeds(4) {
+        let told = told_beside_writes(seed, None);
+        assert_eq!((told.missing, told.ghosts), (0, 0), "seed {seed}: {told:?}");
+        assert!(0 < told.derived && 0 < told.seen, "seed {seed}: {told:?}");
+    }
+    let planted = Some(Planted::LooksOnce);
+    let caught = (0..20).find(|seed| 0 < told_beside_writes(*seed, planted).missing);
     assert!(caught.is_some(), "{planted:?} is not caught");
 }
 
