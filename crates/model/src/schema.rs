@@ -12,9 +12,10 @@
 //!    [`TableSchema::content_version`].
 //!
 //! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`]
-//! (making and altering), `describe` (CQL text).
+//! (making and altering), [`cdc`] (logs of changes), `describe` (CQL text).
 
 mod builder;
+pub mod cdc;
 mod derived;
 mod describe;
 pub mod fragments;
@@ -91,6 +92,8 @@ pub struct TableSchema {
     pub compact_storage: bool,
     /// What makes it a view of another table.
     pub view: Option<Box<View>>,
+    /// What makes it the log of another table's changes.
+    pub log: Option<Box<cdc::CdcLog>>,
     /// In order of names.
     pub indexes: Vec<Index>,
     pub order: ClusteringOrder,

@@ -73,6 +73,7 @@ pub fn schema() -> TableSchema {
         options: options(),
         compact_storage: false,
         view: None,
+        log: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: vec![(Type::Int, false), (Type::Text, true)] },
         index: Default::default(),

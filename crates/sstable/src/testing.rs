@@ -49,6 +49,7 @@ pub fn schema_of_header(header: &SerializationHeader) -> Option<TableSchema> {
         options: model::schema::TableOptions::new(),
         compact_storage: false,
         view: None,
+        log: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: order },
     })

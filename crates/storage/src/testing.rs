@@ -71,6 +71,7 @@ pub(crate) fn schema(id: u128, name: &str) -> TableSchema {
         options: options(),
         compact_storage: false,
         view: None,
+        log: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: vec![(Type::Int, false), (Type::Int, true)] },
         index: Default::default(),

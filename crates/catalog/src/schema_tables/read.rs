@@ -160,6 +160,7 @@ fn read_table<L: Local>(
         options,
         compact_storage: !is_view && (is("dense") || !is("compound")),
         view: None,
+        log: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: Vec::new() },
         index: Default::default(),

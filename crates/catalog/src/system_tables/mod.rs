@@ -197,6 +197,7 @@ fn build(definition: &Definition) -> TableSchema {
         options: options(definition.gc_grace_secs),
         compact_storage: false,
         view: None,
+        log: None,
         indexes: Vec::new(),
         order: ClusteringOrder { columns: Vec::new() },
         index: Default::default(),

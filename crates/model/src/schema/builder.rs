@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// and numbers them. Key columns keep the order in which they were added.
 #[derive(Clone, Debug)]
 pub struct TableBuilder {
-    table: TableSchema,
+    pub(super) table: TableSchema,
     version: Option<Uuid>,
 }
 
@@ -35,6 +35,7 @@ impl TableSchema {
             options: TableOptions::new(),
             compact_storage: false,
             view: None,
+            log: None,
             indexes: Vec::new(),
             order: ClusteringOrder { columns: Vec::new() },
             index: ColumnIndex::default(),
@@ -74,6 +75,9 @@ impl TableSchema {
         }
         if let Some(view) = &self.view {
             content.put_u32_bytes(format!("{view:?}").as_bytes());
+        }
+        if let Some(log) = &self.log {
+            content.put_u32_bytes(format!("{log:?}").as_bytes());
         }
         for index in &self.indexes {
             content.put_u32_bytes(format!("{index:?}").as_bytes());
