@@ -154,6 +154,9 @@ impl Command {
                 return Err(format!("table {table} has no tablets"));
             }
             let name = || format!("{}.{}", entry.schema.keyspace, entry.schema.name);
+            if !entry.may_be_resized() {
+                return Err(format!("{}: who reads its changes goes by tablets", name()));
+            }
             let resized = entry.replicas.resized(*resize);
             let replicas = resized.map_err(|why| format!("{}: {why}", name()))?;
             let changed = replicas.differing(&entry.replicas);

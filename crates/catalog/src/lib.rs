@@ -9,10 +9,11 @@
 //!  - *same-everywhere*: snapshot and command give the next snapshot, whoever computes it.
 //!
 //! From the ground up: [`uuids`], [`system_tables`] (their definitions), [`rows`] (system tables as
-//! rows by name), [`features`] (what all nodes can do), [`topology`] (the nodes, and their rows),
-//! [`placement`] (replication strategies, the ring, tablets), [`schema`] (snapshot and changes),
-//! [`schema_tables`], [`access_tables`] and [`facts`] (what is kept, as rows), [`grants`] (what a
-//! change of the schema means for them), [`command`] (all together), `whole` (all of it at once).
+//! rows by name), [`features`] (what all nodes can do), [`streams`] (of change data capture),
+//! [`topology`] (the nodes, and their rows), [`placement`] (replication strategies, the ring,
+//! tablets), [`schema`] (snapshot and changes), [`schema_tables`], [`access_tables`] and [`facts`]
+//! (what is kept, as rows), [`grants`] (what a change of the schema means for them), [`command`]
+//! (all together), `whole` (all of it at once).
 
 pub mod access_tables;
 pub mod command;
@@ -23,6 +24,7 @@ pub mod placement;
 pub mod rows;
 pub mod schema;
 pub mod schema_tables;
+pub mod streams;
 pub mod system_tables;
 pub mod topology;
 pub mod uuids;

@@ -24,6 +24,7 @@
 use crate::features;
 use crate::rows::partition::{PartitionWriter, Value, bigint, boolean, inet, int, text};
 use crate::rows::{DamagedSchema, Row};
+use crate::streams::Streams;
 use crate::system_tables;
 use model::value::collection::list_elements;
 use model::{Sharder, Token, Uuid};
@@ -179,6 +180,8 @@ pub enum TopologyChange {
     TurnBack(Uuid),
     /// Whether tablets are moved for balance from now on.
     Balance(bool),
+    /// The ring has these streams: those before that are still to be known, and one set more.
+    Streams(Arc<Streams>),
 }
 
 /// The nodes of the cluster. Plain data: shards share it.
@@ -193,6 +196,8 @@ pub struct Topology {
     session: u64,
     /// Tablets stay where they are, but for those that have to go.
     stays: bool,
+    /// Of tables without tablets.
+    streams: Arc<Streams>,
 }
 
 impl Topology {
@@ -235,6 +240,11 @@ impl Topology {
     /// Whether tablets are moved for balance alone, too.
     pub fn balances(&self) -> bool {
         !self.stays
+    }
+
+    /// The streams that changes of tables without tablets go to.
+    pub fn streams(&self) -> &Arc<Streams> {
+        &self.streams
     }
 
     /// The side that is read.
@@ -305,6 +315,7 @@ impl Topology {
                 return self.check_move(change);
             }
             TopologyChange::Balance(_) => return Ok(()),
+            TopologyChange::Streams(streams) => return self.check_streams(streams),
             TopologyChange::Set(member) => member,
         };
         let host_id = member.host_id;
@@ -422,6 +433,20 @@ impl Topology {
         }
     }
 
+    fn check_streams(&self, streams: &Streams) -> Result<(), String> {
+        let last = |of: &Streams| of.sets().last().map(|set| set.since_millis());
+        match last(streams) {
+            _ if !self.allows(features::CDC) => {
+                Err(format!("not every node can have streams ({})", features::CDC))
+            }
+            None => Err("the ring cannot be left without streams".to_owned()),
+            later if later <= last(&self.streams) => {
+                Err(format!("streams since {later:?} do not follow {:?}", last(&self.streams)))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
     fn check_feature(&self, feature: &str) -> Result<(), String> {
         match self.to_enable().contains(feature) {
             true => Ok(()),
@@ -461,6 +486,7 @@ impl Topology {
             }
             TopologyChange::Leave(host_id) => next.set_state(*host_id, MemberState::Leaving),
             TopologyChange::Balance(balances) => next.stays = !balances,
+            TopologyChange::Streams(streams) => next.streams = streams.clone(),
             TopologyChange::Advance(stage) => next.stage = Some(*stage),
             TopologyChange::Arrive => {
                 next.stage = None;
@@ -516,32 +542,46 @@ pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) ->
             TopologyChange::Lost(_)
             | TopologyChange::Enable(_)
             | TopologyChange::Advance(_)
+            | TopologyChange::Streams(_)
             | TopologyChange::Balance(_) => {}
             // Who that was is not said any more.
             TopologyChange::Arrive => changed.extend(after.members.keys()),
         }
     }
     let members = changed.iter().filter_map(|host_id| after.member(*host_id));
-    write(after, members, false, timestamp)
+    let has_streams = changes.iter().any(|it| matches!(it, TopologyChange::Streams(_)));
+    write(after, members, Replaces { streams: has_streams, all: false }, timestamp)
 }
 
 /// All of a topology, in place of what there was.
 pub fn whole(topology: &Topology, timestamp: i64) -> FrozenMutation {
     let count = topology.members.len() as u64;
     debug_assert!(count <= topology.version, "versions-grow: {count} nodes by fewer changes");
-    write(topology, topology.members(), true, timestamp)
+    let streams = !topology.streams.is_empty();
+    write(topology, topology.members(), Replaces { streams, all: true }, timestamp)
+}
+
+/// What is written besides what always is.
+struct Replaces {
+    streams: bool,
+    /// What there was is deleted.
+    all: bool,
 }
 
 fn write<'m>(
     topology: &Topology,
     members: impl Iterator<Item = &'m Arc<Member>>,
-    replaces: bool,
+    replaces: Replaces,
     timestamp: i64,
 ) -> FrozenMutation {
     let table = system_tables::table("system", TABLE);
     let mut partition = PartitionWriter::new(&table, &[KEY], timestamp);
-    if replaces {
+    if replaces.all {
         partition.delete_rows(&[]);
+    }
+    if replaces.streams {
+        let streams = Value::Atomic(topology.streams.encode());
+        partition.statics(vec![("nereid_streams", Some(streams))]);
     }
     let set =
         |texts: Vec<String>| Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()));
@@ -608,6 +648,10 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
                 known => known,
             },
         };
+        if let Some(bytes) = row.get("nereid_streams") {
+            let streams = Streams::decode(bytes).map_err(|it| damaged(it.to_string()))?;
+            topology.streams = Arc::new(streams);
+        }
         topology.stays = row.get("tablet_balancing_enabled").is_some_and(|it| it[..] == [0]);
         let session = number::<16>(row, "session").map_or(0, u128::from_be_bytes);
         topology.session = u64::try_from(session)

@@ -21,6 +21,9 @@ impl<L: Local> Catalog<L> {
         let complete = self.schema.changes_since(&nothing);
         let mut writer = Writer::new(&*self.schema);
         complete.changes.iter().for_each(|change| writer.change(change, &complete.tablets, at));
+        for (table, streams) in &complete.streams {
+            writer.streams(*table, streams, at);
+        }
         let mut rows = writer.finish();
         let access = self.access.changes();
         debug_assert!(

@@ -14,6 +14,7 @@ use crate::node_tables::{ReadFailed, local, read_table};
 use crate::registry::Cluster;
 use crate::schema::{Catalog, Schema};
 use crate::stored;
+use crate::stream_tables;
 use crate::uuids::random_uuid;
 use catalog::TableKind;
 use catalog::facts::{self, ACCESS_CHANGED_AT, SYSTEM_TABLES_SHOWN};
@@ -306,6 +307,7 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
             schema.keyspace(name).map(|entry| entry.keyspace.clone())
         })));
         computed_tables::provide_own(&cluster);
+        stream_tables::provide(&cluster);
         Ok(())
     };
     let installed = runtime::on_all_shards(install).await;

@@ -25,7 +25,7 @@
 //! * [`membership`]: who belongs to the cluster, and who of them lives.
 //! * [`nodes`]: all nodes, as people and drivers are told of them; [`centers`]: where they are.
 //! * Above it: [`roles`], [`records`] (what else is written down), [`table_stats`], [`rates`],
-//!   `computed_tables`.
+//!   `computed_tables`, `stream_tables`.
 //! * [`boot`]: start and stop.
 
 pub mod access;
@@ -56,12 +56,14 @@ mod auto_snapshots;
 mod computed_tables;
 mod node_tables;
 mod stored;
+mod stream_tables;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
 pub use catalog::placement::{Factors, Resize, TABLETS_MAX, TabletReplicas, TabletStep, Take};
 pub use catalog::placement::{balance, foreign, resize, sides, sources, takes};
 pub use catalog::rows::page::read_all;
+pub use catalog::streams::{self, StreamId, Streams, WrongTime};
 pub use catalog::{Member, MemberState, Side, Stage, Topology, TopologyChange};
 pub use catalog::{Replication, SchemaChange, TableKind, features, schema_tables, system_tables};
 pub use centers::DataCenter;

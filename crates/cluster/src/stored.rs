@@ -8,9 +8,6 @@ use catalog::topology::{self, Topology};
 use std::collections::BTreeMap;
 use storage::Storage;
 
-/// Its partitions are tables; those of the others are keyspaces.
-const TABLETS: &str = "tablets";
-
 /// The rows that the schema is loaded from. Shard 0 has them.
 pub(crate) async fn schema_rows(storage: &Storage) -> Result<Stored, ReadFailed> {
     let mut rows = Stored::default();
@@ -23,13 +20,15 @@ pub(crate) async fn schema_rows(storage: &Storage) -> Result<Stored, ReadFailed>
 /// The rows that the schema of one keyspace is loaded from. Shard 0 has them.
 pub(crate) async fn keyspace_rows(storage: &Storage, name: &str) -> Result<Stored, ReadFailed> {
     let mut rows = Stored::default();
-    for table in stored::TABLES.into_iter().filter(|table| *table != TABLETS) {
+    for table in stored::TABLES.into_iter().filter(|table| !stored::PER_TABLE.contains(table)) {
         let place = (stored::keyspace_of(table), table);
         let of_table = read_partition(storage, place, name.as_bytes()).await?;
         if matches!(table, "tables" | "views") {
             for id in of_table.iter().filter_map(|row| row.get("id")) {
-                let place = (stored::keyspace_of(TABLETS), TABLETS);
-                rows.add(TABLETS, read_partition(storage, place, id).await?);
+                for of_one in stored::PER_TABLE {
+                    let place = (stored::keyspace_of(of_one), of_one);
+                    rows.add(of_one, read_partition(storage, place, id).await?);
+                }
             }
         }
         rows.add(table, of_table);

@@ -1,13 +1,15 @@
 //! Where data is to be: how many replicas a keyspace has ([`strategy`]), which nodes have a part of
 //! the ring ([`ring`]), what of it goes from node to node when some join or leave ([`moves`]), and
 //! how a table's ring is divided into tablets, which nodes and shards have ([`tablets`]), when it
-//! is divided into more or fewer ([`resize`]), and which go to other nodes ([`balance`]). Pure.
+//! is divided into more or fewer ([`resize`]), which go to other nodes ([`balance`]), and which
+//! streams of changes there are ([`streams`]). Pure.
 
 pub mod balance;
 pub mod moves;
 pub mod resize;
 pub mod ring;
 pub mod strategy;
+pub mod streams;
 pub mod tablets;
 
 pub use balance::Move;

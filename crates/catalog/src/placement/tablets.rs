@@ -185,6 +185,15 @@ impl TabletReplicas {
         }
     }
 
+    /// The same without those on their way, which are where they are to be.
+    pub fn settled(&self) -> TabletReplicas {
+        let mut all = self.all.clone();
+        for (tablet, moving) in &self.moves {
+            all[*tablet] = moving.to.clone();
+        }
+        TabletReplicas::new(self.last_tokens.clone(), all)
+    }
+
     /// Whether a tablet can make a step; the reason why not.
     pub fn check(&self, tablet: usize, step: &TabletStep) -> Result<(), String> {
         let present = self.moves.get(&tablet).map(|it| it.stage);

@@ -6,14 +6,17 @@ use super::change::TabletsAfter;
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
 use crate::placement::tablets::{Asked, Load, SCALE, divide};
-use crate::placement::{Division, Here, Replication, TabletReplicas};
+use crate::placement::{Division, Here, Replication, TabletReplicas, streams};
+use crate::streams::Streams;
 use crate::system_tables::{self, Home, arrange};
 use crate::topology::Topology;
 use crate::uuids::time_uuid;
+use model::schema::cdc::{AHEAD_MICROS, CdcOptions};
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, UserType, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl<L: Local> Schema<L> {
     /// Without keyspaces.
@@ -55,6 +58,7 @@ impl<L: Local> Schema<L> {
         }
         assert!(asked <= complete.changes.len(), "complete: a change of {asked} is lost");
         complete.changes.iter().try_for_each(|change| next.check_bases(keyspace_of(change)))?;
+        complete.streams = next.new_streams(&complete.changes, micros, topology, here);
         Ok(complete)
     }
 
@@ -66,6 +70,12 @@ impl<L: Local> Schema<L> {
         here: Here,
         scale: f64,
     ) -> Option<Division> {
+        if let Some(base) = table.log.as_ref().and_then(|log| self.by_id.get(&log.base))
+            && !base.replicas.is_empty()
+        {
+            // A log is where its base is, as far as that is not on its way elsewhere.
+            return Some(Division::of_tablets(base.replicas.settled(), here));
+        }
         let KeyspaceEntry { keyspace, replication, .. } = &**self.keyspace(&table.keyspace)?;
         let mut load = Load::default();
         if keyspace.initial_tablets.is_some() {
@@ -79,6 +89,9 @@ impl<L: Local> Schema<L> {
     pub fn apply(&self, complete: &Complete, version: Uuid) -> Schema<L> {
         let mut next = Schema { version, ..self.clone() };
         complete.changes.iter().for_each(|change| next.apply_one(change, &complete.tablets));
+        for (table, streams) in &complete.streams {
+            next.set_streams(*table, streams.clone());
+        }
         if cfg!(debug_assertions) {
             next.check_index();
             complete.changes.iter().for_each(|change| next.check_keyspace(keyspace_of(change)));
@@ -206,19 +219,75 @@ impl<L: Local> Schema<L> {
         }
     }
 
-    /// An error for a view in that keyspace whose base table is not there, or is a view itself.
+    /// An error for a view or a log in that keyspace whose base table is not there, or is one
+    /// itself.
     fn check_bases(&self, keyspace: &str) -> Result<(), String> {
         let Some(entry) = self.keyspaces.get(keyspace) else { return Ok(()) };
         for table in entry.tables.values().map(|table| &table.schema) {
-            let Some(view) = &table.view else { continue };
-            let base = self.by_id.get(&view.base).map(|base| &base.schema);
-            let fits = base.is_some_and(|it| it.keyspace == keyspace && it.view.is_none());
+            let (what, id, base_name) = match (&table.view, &table.log) {
+                (Some(view), _) => ("a view", view.base, &view.base_name),
+                (None, Some(log)) => ("the log", log.base, &log.base_name),
+                (None, None) => continue,
+            };
+            let base = self.by_id.get(&id).map(|base| &base.schema);
+            let fits = base.is_some_and(|it| it.keyspace == keyspace && !it.is_derived());
             if !fits {
-                let (name, base) = (&table.name, &view.base_name);
-                return Err(format!("{keyspace}.{name} is a view of {base}, which is no table"));
+                let name = &table.name;
+                return Err(format!(
+                    "{keyspace}.{name} is {what} of {base_name}, which is no table"
+                ));
             }
         }
         Ok(())
+    }
+
+    /// The streams of tables whose logs these changes attach, where they have to have others.
+    fn new_streams(
+        &self,
+        changes: &[SchemaChange],
+        micros: i64,
+        topology: &Topology,
+        here: Here,
+    ) -> BTreeMap<TableId, Arc<Streams>> {
+        let mut all = BTreeMap::new();
+        for change in changes {
+            let (SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table)) = change
+            else {
+                continue;
+            };
+            let log = self.by_id.get(&table.id).filter(|log| log.schema.is_attached_log());
+            let base = log.and_then(|log| self.by_id.get(&log.schema.log.as_ref()?.base));
+            let (Some(log), Some(base)) = (log, base) else { continue };
+            let seed = stdx::hash_one((micros, table.id.as_u128()));
+            let last = base.streams.sets().last();
+            // A little before now, for the clocks of clients that lag.
+            let since = match last {
+                None => (micros - AHEAD_MICROS).max(0).div_euclid(1000),
+                Some(last) => micros.div_euclid(1000).max(last.since_millis() + 1),
+            };
+            let alone = topology.present().next().is_none();
+            let set = match last {
+                _ if base.replicas.is_empty() && !alone => continue,
+                _ if base.replicas.is_empty() => {
+                    if last.is_some_and(|it| it.streams().len() == usize::from(here.shards)) {
+                        continue;
+                    }
+                    streams::of_one(here.shards, since, seed)
+                }
+                Some(last) if streams::is_of_tablets(last, &base.replicas) => continue,
+                _ => streams::of_tablets(&base.replicas, &log.replicas, since, seed),
+            };
+            let kept = since.saturating_sub(MILLIS_KEPT.max(kept_millis(&base.schema)));
+            all.insert(base.schema.id, Arc::new(base.streams.with(set, kept)));
+        }
+        all
+    }
+
+    /// Gives a table streams, if it is there.
+    pub(crate) fn set_streams(&mut self, table: TableId, streams: Arc<Streams>) {
+        let Some(entry) = self.by_id.get(&table).cloned() else { return };
+        assert!(!streams.is_empty(), "logged: {} loses its streams", entry.schema.name);
+        self.put_entry(Rc::new(TableEntry { streams, ..(*entry).clone() }));
     }
 
     fn need_keyspace(&self, name: &str) -> Result<&Rc<KeyspaceEntry<L>>, String> {
@@ -263,6 +332,7 @@ impl<L: Local> Schema<L> {
                 check_alteration(&present.schema, table);
                 let entry = TableEntry { schema: Rc::new(table.clone()), ..(*present).clone() };
                 self.put_entry(Rc::new(entry));
+                self.attach(table);
             }
             SchemaChange::DropTable { keyspace, name } => {
                 let removed = self.with_keyspace(keyspace, |entry| entry.tables.remove(name));
@@ -271,6 +341,7 @@ impl<L: Local> Schema<L> {
                     let gone = self.by_id.remove(&id);
                     assert!(gone.is_some(), "indexed: {id} is not there by id");
                     self.with_views(base_of(&table.schema), |views| views.retain(|it| *it != id));
+                    self.forget_log(&table.schema);
                 }
             }
             SchemaChange::CreateType(user) => self.insert_type(user.clone()),
@@ -381,9 +452,46 @@ impl<L: Local> Schema<L> {
             replication,
             kind,
             views: Rc::default(),
+            log: None,
+            streams: Arc::default(),
             local,
         }));
         self.with_views(base, |views| views.push(id));
+        if let Some(table) = self.by_id.get(&id).map(|entry| entry.schema.clone()) {
+            self.attach(&table);
+        }
+    }
+
+    /// Lets the base of a log know it, or know no longer.
+    fn attach(&mut self, table: &TableSchema) {
+        match &table.log {
+            None => {}
+            Some(log) if !log.attached => self.detach(table),
+            Some(log) => {
+                let Some(base) = self.by_id.get(&log.base).cloned() else { return };
+                let another = base.log.is_some_and(|known| known != table.id);
+                assert!(!another, "logged: {} has two logs", base.schema.name);
+                self.put_entry(Rc::new(TableEntry { log: Some(table.id), ..(*base).clone() }));
+            }
+        }
+    }
+
+    fn detach(&mut self, table: &TableSchema) {
+        let base = table.log.as_ref().and_then(|log| self.by_id.get(&log.base)).cloned();
+        if let Some(base) = base.filter(|base| base.log == Some(table.id)) {
+            self.put_entry(Rc::new(TableEntry { log: None, ..(*base).clone() }));
+        }
+    }
+
+    /// A log is dropped, and its streams with it.
+    fn forget_log(&mut self, table: &TableSchema) {
+        self.detach(table);
+        let base = table.log.as_ref().and_then(|log| self.by_id.get(&log.base)).cloned();
+        if let Some(base) = base {
+            debug_assert!(base.log.is_none(), "logged: {} has another log", base.schema.name);
+            let streams = Arc::default();
+            self.put_entry(Rc::new(TableEntry { streams, ..(*base).clone() }));
+        }
     }
 
     /// Changes the views of a table, if it is there.
@@ -453,6 +561,20 @@ impl<L: Local> Schema<L> {
     ) -> Option<R> {
         self.keyspaces.get_mut(name).map(|entry| change(Rc::make_mut(entry)))
     }
+}
+
+/// For how long sets of streams are known at least that are not in use any more.
+const MILLIS_KEPT: i64 = 86_400_000;
+
+/// The same by what the table says of its log.
+fn kept_millis(base: &TableSchema) -> i64 {
+    let millis = match CdcOptions::of(&base.options).map(|options| options.ttl_secs) {
+        None => 0,
+        Some(0) => i64::MAX,
+        Some(secs) => i64::from(secs) * 1000,
+    };
+    debug_assert!(0 <= millis, "logged: the log of {} keeps nothing", base.name);
+    millis
 }
 
 /// The table of which it is a view.

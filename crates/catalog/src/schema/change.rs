@@ -1,9 +1,11 @@
 //! The changes that a schema can undergo, as values.
 
 use crate::placement::{Division, TabletReplicas};
+use crate::streams::Streams;
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, Type, UserType};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One change of the schema. What statements leave open (order of columns and options, a table's
 /// version and tablets) is added when it is completed.
@@ -77,4 +79,6 @@ pub struct TabletsAfter {
 pub struct Complete {
     pub changes: Vec<SchemaChange>,
     pub tablets: Tablets,
+    /// The streams of tables whose logs are attached by them, where they are others than before.
+    pub streams: BTreeMap<TableId, Arc<Streams>>,
 }

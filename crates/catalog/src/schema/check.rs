@@ -56,6 +56,7 @@ impl<L> Schema<L> {
             check_tablets(&table.tablets);
             check_replicas(table);
             self.check_views(table);
+            self.check_log(table);
         }
         check_types(entry);
         check_functions(entry);
@@ -82,6 +83,25 @@ impl<L> Schema<L> {
         debug_assert!(are_regular, "viewed: {name} hides what is no regular column");
         let are_there = view.computed.iter().all(|column| kind(&column.id).is_some());
         debug_assert!(are_there, "viewed: {name} computes a column that it does not have");
+    }
+}
+
+impl<L> Schema<L> {
+    /// *logged*.
+    fn check_log(&self, table: &TableEntry<L>) {
+        let (name, id) = (&table.schema.name, table.schema.id);
+        if let Some(log) = table.log {
+            let log = self.by_id.get(&log).and_then(|log| log.schema.log.as_deref());
+            let is_its = log.is_some_and(|log| log.attached && log.base == id);
+            debug_assert!(is_its, "logged: {name} has a log that is none of it");
+        }
+        let streams = !table.streams.is_empty() || table.log.is_none() || table.replicas.is_empty();
+        debug_assert!(streams, "logged: {name} has a log without streams");
+        let Some(log) = table.schema.log.as_deref() else { return };
+        debug_assert!(table.schema.view.is_none(), "logged: {name} is a view and a log");
+        let base = self.by_id.get(&log.base);
+        let knows = base.is_some_and(|base| (base.log == Some(id)) == log.attached);
+        debug_assert!(knows, "logged: {name} is the log of a table that does not know it");
     }
 }
 

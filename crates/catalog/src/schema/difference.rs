@@ -12,9 +12,9 @@ use std::rc::Rc;
 
 impl<L: Local> Schema<L> {
     /// The changes that lead from `before` to this snapshot. What goes comes first, then what a
-    /// later change may mention, views after their bases. A table that has another id is another
-    /// table. Of a table that is in both [`Schema::tablets_since`] tells which tablets it has, and
-    /// where.
+    /// later change may mention, views and logs after their bases. A table that has another id is
+    /// another table. Of a table that is in both [`Schema::tablets_since`] tells which tablets it
+    /// has, and where.
     pub fn changes_since<M: Local>(&self, before: &Schema<M>) -> Complete {
         let mut complete = Complete::default();
         for (name, old) in &before.keyspaces {
@@ -31,9 +31,9 @@ impl<L: Local> Schema<L> {
                 complete.changes.push(SchemaChange::AlterKeyspace(new.keyspace.clone()));
             }
             push_types(old.map(|old| &**old), new, &mut complete.changes);
-            for is_view in [false, true] {
+            for is_derived in [false, true] {
                 let tables = new.tables.values();
-                for table in tables.filter(|it| it.schema.view.is_some() == is_view) {
+                for table in tables.filter(|it| it.schema.is_derived() == is_derived) {
                     push_table(before.by_id.get(&table.schema.id), table, &mut complete);
                 }
             }
@@ -122,12 +122,19 @@ fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, comple
             assert!(new.kind == TableKind::Stored, "there-and-back: a new virtual table");
             complete.tablets.add(new.schema.id, new.division());
             complete.changes.push(SchemaChange::CreateTable((*new.schema).clone()));
+            if !new.streams.is_empty() {
+                complete.streams.insert(new.schema.id, new.streams.clone());
+            }
         }
         Some(old) => {
             let (name, has) = (&new.schema.name, old.replicas.is_empty());
             assert!(has == new.replicas.is_empty(), "there-and-back: tablets of {name} or none");
             if old.schema != new.schema {
                 complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
+            }
+            // Those that are gone went with their log.
+            if old.streams != new.streams && !new.streams.is_empty() {
+                complete.streams.insert(new.schema.id, new.streams.clone());
             }
         }
     }

@@ -2,16 +2,20 @@
 
 use super::{Local, Schema, TableKind};
 use crate::placement::Division;
+use crate::streams::Streams;
 use model::schema::{UserAggregate, UserFunction};
-use model::{Keyspace, TableSchema, UserType, Uuid};
+use model::{Keyspace, TableId, TableSchema, UserType, Uuid};
+use std::sync::Arc;
 
 /// All that a [`Schema`] holds.
 #[derive(Clone, Debug)]
 pub struct SchemaImage {
     version: Uuid,
     keyspaces: Vec<(Keyspace, Vec<UserType>)>,
-    /// Views are the last ones.
+    /// Views and logs are the last ones.
     tables: Vec<(TableSchema, Division, TableKind)>,
+    /// Of tables that have any.
+    streams: Vec<(TableId, Arc<Streams>)>,
     functions: Vec<UserFunction>,
     aggregates: Vec<UserAggregate>,
 }
@@ -23,6 +27,7 @@ impl SchemaImage {
             version: schema.version,
             keyspaces: Vec::new(),
             tables: Vec::new(),
+            streams: Vec::new(),
             functions: Vec::new(),
             aggregates: Vec::new(),
         };
@@ -33,9 +38,12 @@ impl SchemaImage {
             image.aggregates.extend(entry.aggregates.values().flatten().map(|it| (**it).clone()));
             for table in entry.tables.values() {
                 image.tables.push(((*table.schema).clone(), table.division(), table.kind));
+                if !table.streams.is_empty() {
+                    image.streams.push((table.schema.id, table.streams.clone()));
+                }
             }
         }
-        image.tables.sort_by_key(|(table, ..)| table.view.is_some());
+        image.tables.sort_by_key(|(table, ..)| table.is_derived());
         let (named, by_id) = (image.tables.len(), schema.by_id.len());
         assert!(named == by_id, "indexed: {named} tables by name, {by_id} by id");
         image
@@ -52,6 +60,7 @@ impl SchemaImage {
         for (table, division, kind) in self.tables {
             schema.insert_table(table, division, kind);
         }
+        self.streams.into_iter().for_each(|(id, streams)| schema.set_streams(id, streams));
         self.functions.into_iter().for_each(|function| schema.insert_function(function));
         self.aggregates.into_iter().for_each(|aggregate| schema.insert_aggregate(aggregate));
         assert!(count == schema.by_id.len(), "indexed: an image of {count} tables lost some");

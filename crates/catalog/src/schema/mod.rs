@@ -10,6 +10,8 @@
 //!    column that of no other column of its table, dropped ones among them.
 //!  - *versions-differ*: a changed table and a changed schema have another version than before.
 //!  - *viewed*: `views` of a table are just the tables that name it as their base.
+//!  - *logged*: `log` of a table is the log that names it as its base and is attached; there is one
+//!    at most.
 //!  - *covering*: every token of a table is in one tablet and no other.
 //!  - *arranged*: columns are in order: partition key, clustering columns, static ones, others;
 //!    each with its position among its kind.
@@ -33,11 +35,13 @@ pub(crate) use check::check_tablets;
 pub use image::SchemaImage;
 
 use crate::placement::{Division, Replication, TabletReplicas};
+use crate::streams::Streams;
 use crate::system_tables::{FORMER_ROLES, is_system_keyspace};
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::HashMap;
 
 /// Where a table's rows come from.
@@ -66,11 +70,21 @@ pub struct TableEntry<L = ()> {
     pub kind: TableKind,
     /// Its views, those of its indexes among them, in order of ids.
     pub views: Rc<[TableId]>,
+    /// The log that its changes go to.
+    pub log: Option<TableId>,
+    /// The streams of its log, where these are not those of the ring.
+    pub streams: Arc<Streams>,
     /// What this shard hangs on it.
     pub local: L,
 }
 
 impl<L> TableEntry<L> {
+    /// Whether it may get more tablets or fewer. A table with a log may not, nor may a log: each of
+    /// the streams is of one tablet.
+    pub fn may_be_resized(&self) -> bool {
+        self.log.is_none() && self.schema.log.is_none()
+    }
+
     /// How it is divided.
     pub(crate) fn division(&self) -> Division {
         let (tablets, replicas) = ((*self.tablets).clone(), (*self.replicas).clone());

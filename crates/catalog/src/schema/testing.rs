@@ -2,6 +2,7 @@
 
 use super::{KeyspaceEntry, Schema, SchemaChange};
 use crate::system_tables;
+use model::schema::cdc::{CdcOptions, log_name, log_schema};
 use model::schema::{
     Computed, ComputedColumn, Index, IndexTarget, NullInput, UserAggregate, UserFunction, View,
     ViewCondition, ViewOperator,
@@ -46,7 +47,7 @@ pub fn table(
 }
 
 /// Kinds of changes that [`change`] can draw.
-pub const CHANGES: u8 = 17;
+pub const CHANGES: u8 = 20;
 
 /// One of [`CHANGES`], of few names, so that many are of what is there; `id` is new.
 pub fn change<L>(
@@ -115,8 +116,34 @@ pub fn change<L>(
         }
         14 => SchemaChange::CreateTable(view(&present?, variant, id)),
         15 => SchemaChange::AlterTable(indexed(present?, variant)),
+        16..=18 => log_change(schema, kind, present?, variant, id)?,
         _ => drop_view(keyspace_name, &name, variant),
     })
+}
+
+/// A log is made, attached or not, or dropped.
+fn log_change<L>(
+    schema: &Schema<L>,
+    kind: u8,
+    base: TableSchema,
+    variant: u8,
+    id: u128,
+) -> Option<SchemaChange> {
+    let name = log_name(&base.name);
+    Some(match kind {
+        16 => SchemaChange::CreateTable(log(&base, id)),
+        17 => {
+            let mut log = (*schema.table(&base.keyspace, &name)?.schema).clone();
+            log.log.as_mut()?.attached = variant & 1 == 0;
+            SchemaChange::AlterTable(log)
+        }
+        _ => SchemaChange::DropTable { keyspace: base.keyspace, name },
+    })
+}
+
+/// The log of a table.
+pub fn log(base: &TableSchema, id: u128) -> TableSchema {
+    log_schema(base, CdcOptions::DEFAULT, Uuid::from_u128(id)).expect("a log")
 }
 
 fn drop_view(keyspace: String, base: &str, variant: u8) -> SchemaChange {

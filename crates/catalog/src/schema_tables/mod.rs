@@ -53,6 +53,11 @@ pub(crate) fn mutations<L: Local>(
             before.apply_one(change, &complete.tablets);
         }
     }
+    let mut writer = Writer::new(schema);
+    for (table, streams) in &complete.streams {
+        writer.streams(*table, streams, timestamp);
+    }
+    out.append(&mut writer.finish());
     (out, timestamp)
 }
 

@@ -1,6 +1,7 @@
 //! The schema from the rows of its tables. Pure; every row is foreign.
 
 mod functions;
+mod logs;
 mod views;
 
 use super::racks;
@@ -14,6 +15,7 @@ use model::schema::{DroppedColumn, TableOptions};
 use model::{ClusteringOrder, Column, ColumnId, Keyspace, TableSchema};
 use model::{Token, Type, UserType, Uuid};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Adds the stored user keyspaces, with types and tables, to `schema`, as this node has them.
 pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Read<()> {
@@ -34,11 +36,18 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Re
         load_types(schema, stored, &name)?;
         functions::load(schema, stored, &name)?;
     }
-    // Views come after their bases.
-    for table in ["tables", "views"] {
-        for row in stored.all(table) {
-            load_table(schema, stored, &Reader { row, table }, here)?;
-        }
+    // Views and logs come after their bases.
+    let is_log = |row: &Reader<'_>| {
+        let (keyspace, name) = (row.text("keyspace_name")?, row.text("table_name")?);
+        Ok(stored.of("nereid_logs", keyspace.as_bytes(), &name).next().is_some())
+    };
+    let (mut tables, mut logs) = (Vec::new(), Vec::new());
+    for row in stored.all("tables").map(|row| Reader { row, table: "tables" }) {
+        if is_log(&row)? { logs.push(row) } else { tables.push(row) }
+    }
+    let views = stored.all("views").map(|row| Reader { row, table: "views" });
+    for row in tables.into_iter().chain(logs).chain(views) {
+        load_table(schema, stored, &row, here)?;
     }
     Ok(())
 }
@@ -74,7 +83,11 @@ fn load_table<L: Local>(
         }
     };
     check_tablets(&division.tablets);
+    let id = table.id;
     schema.insert_table(table, division, TableKind::Stored);
+    if let Some(streams) = logs::read_streams(stored, id)? {
+        schema.set_streams(id, Arc::new(streams));
+    }
     Ok(())
 }
 
@@ -174,6 +187,9 @@ fn read_table<L: Local>(
     match is_view {
         true => views::read_view(schema, stored, row, &mut table)?,
         false => views::read_indexes(of_table("nereid_indexes"), &mut table)?,
+    }
+    if let Some(row) = of_table("nereid_logs").next().filter(|_| !is_view) {
+        logs::read_log(schema, &row, &mut table)?;
     }
     table.columns.sort_by_key(|column| (column.kind, column.position));
     normalize_table(&mut table);

@@ -12,8 +12,9 @@ use model::value::collection::{fields, list_elements, map_entries};
 use model::{ColumnKind, Uuid};
 use std::collections::BTreeMap;
 
-/// The tables of which a schema is loaded; those of `system_schema` but for the last one.
-pub const TABLES: [&str; 15] = [
+/// The tables of which a schema is loaded; those of `system_schema` but for
+/// the last two, whose partitions are tables.
+pub const TABLES: [&str; 17] = [
     "keyspaces",
     "scylla_keyspaces",
     "types",
@@ -28,16 +29,24 @@ pub const TABLES: [&str; 15] = [
     "views",
     "view_virtual_columns",
     "nereid_views",
-    "tablets",
+    "nereid_logs",
+    TABLETS,
+    STREAMS,
 ];
+
+/// Those whose partitions are tables.
+pub const PER_TABLE: [&str; 2] = [TABLETS, STREAMS];
+
+const TABLETS: &str = "tablets";
+const STREAMS: &str = "nereid_streams";
 
 /// The keyspace of one of [`TABLES`].
 pub fn keyspace_of(table: &str) -> &'static str {
     debug_assert!(!table.contains('.'), "the name of a table, without its keyspace: {table}");
-    if table == "tablets" { "system" } else { "system_schema" }
+    if PER_TABLE.contains(&table) { "system" } else { "system_schema" }
 }
 
-/// Keyspace and table, as their rows name them; the table's id in place of both for tablets.
+/// Keyspace and table, as their rows name them; the table's id in place of both in [`PER_TABLE`].
 type Owner = (Vec<u8>, Vec<u8>);
 
 /// The rows of the schema's tables, by table and owner, in clustering order.
@@ -54,7 +63,7 @@ impl Stored {
         for row in rows {
             let get = |name: &str| row.get(name).cloned().unwrap_or_default();
             let owner = match table {
-                "tablets" => (get("table_id"), Vec::new()),
+                TABLETS | STREAMS => (get("table_id"), Vec::new()),
                 "keyspaces" | "scylla_keyspaces" | "types" | "functions" | "aggregates"
                 | "scylla_aggregates" => (get("keyspace_name"), Vec::new()),
                 "views" | "view_virtual_columns" | "nereid_views" => {
@@ -163,6 +172,11 @@ impl Reader<'_> {
         };
         let texts: Option<Vec<String>> = list_elements(bytes).map(text).collect();
         texts.ok_or_else(|| self.damaged(format!("{name} is not a list of strings")))
+    }
+    pub(super) fn blobs(&self, name: &str) -> Read<Vec<&[u8]>> {
+        let Some(bytes) = self.optional(name) else { return Ok(Vec::new()) };
+        let blobs: Option<Vec<&[u8]>> = list_elements(bytes).map(|part| part.ok()?).collect();
+        blobs.ok_or_else(|| self.damaged(format!("{name} is not a list of values")))
     }
     pub(super) fn optional_text(&self, name: &str) -> Read<Option<String>> {
         self.optional(name).map(|_| self.text(name)).transpose()

@@ -1,9 +1,11 @@
+mod logs;
+
 use super::stored::{Stored, TABLES, keyspace_of};
 use super::*;
 use crate::placement::Here;
 use crate::rows::{Row, testing};
 use crate::schema::SchemaChange;
-use crate::schema::testing::{indexed, keyspace, table, view as testing_view};
+use crate::schema::testing::{indexed, keyspace, log as testing_log, table, view as testing_view};
 use crate::topology::testing::{member, topology};
 use crate::topology::{Member, Topology};
 use crate::uuids::time_uuid;
@@ -527,6 +529,18 @@ proptest! {
         let view = testing_view(&first, variant, 7);
         disk.change(vec![SchemaChange::CreateTable(view), SchemaChange::AlterTable(altered)]);
         prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
+        let base = disk.schema.table_by_id(first.id).expect("the table").schema.clone();
+        let log = testing_log(&base, 8);
+        let name = log.name.clone();
+        disk.change(vec![SchemaChange::CreateTable(log.clone())]);
+        prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
+        let entry = disk.schema.table_by_id(first.id).expect("the table");
+        prop_assert_eq!((entry.log, entry.streams.is_empty()), (Some(log.id), false));
+        let mut detached = (*disk.schema.table("ks", &name).expect("the log").schema).clone();
+        detached.log.as_mut().expect("a log").attached = false;
+        disk.change(vec![SchemaChange::AlterTable(detached)]);
+        prop_assert_eq!(&disk.load().expect("what was stored"), &disk.schema);
+        prop_assert_eq!(disk.schema.table_by_id(first.id).expect("the table").log, None);
     }
 }
 

@@ -9,9 +9,10 @@ use crate::placement::{TabletMove, TabletReplicas};
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
 use crate::schema::{Local, Schema, SchemaChange, TableEntry, Tablets};
+use crate::streams::Streams;
 use crate::system_tables::is_system_keyspace;
 use model::schema::{DroppedColumn, TableOptions};
-use model::value::collection::write_tuple;
+use model::value::collection::{write_collection, write_tuple};
 use model::{Column, ColumnKind, Keyspace, TableSchema, UserType, Uuid};
 use mutation::FrozenMutation;
 use std::collections::BTreeSet;
@@ -53,9 +54,18 @@ const PER_TABLE: [&str; 9] = [
 /// The same of tables that earlier versions do not know (*told-when-known*).
 const OF_VIEWS: [&str; 2] = ["nereid_indexes", "nereid_views"];
 
-/// Whether a table has rows in [`OF_VIEWS`].
-fn has_more<L>(table: &TableEntry<L>) -> bool {
-    table.schema.view.is_some() || !table.schema.indexes.is_empty()
+/// The same.
+const OF_LOGS: [&str; 1] = ["nereid_logs"];
+
+/// Those of the tables that earlier versions do not know in which some of these tables have rows.
+fn more<'t, L: 't>(tables: impl Iterator<Item = &'t Rc<TableEntry<L>>>) -> Vec<&'static str> {
+    let (mut of_views, mut of_logs) = (false, false);
+    for table in tables.map(|table| &table.schema) {
+        of_views |= table.view.is_some() || !table.indexes.is_empty();
+        of_logs |= table.log.is_some();
+    }
+    let of_views = OF_VIEWS.into_iter().filter(|_| of_views);
+    of_views.chain(OF_LOGS.into_iter().filter(|_| of_logs)).collect()
 }
 
 /// Turns complete changes into mutations.
@@ -91,6 +101,11 @@ impl<'s, L: Local> Writer<'s, L> {
                 self.delete_table_rows(keyspace, name, timestamp);
                 if let Some(table) = self.schema.table(keyspace, name) {
                     self.delete_tablets(table.schema.id, timestamp);
+                    self.delete_streams(table, timestamp);
+                    let base = table.schema.log.as_ref().map(|log| log.base);
+                    if let Some(base) = base.and_then(|base| self.schema.table_by_id(base)) {
+                        self.delete_streams(base, timestamp);
+                    }
                 }
             }
             SchemaChange::CreateType(user) | SchemaChange::AlterType(user) => {
@@ -167,10 +182,8 @@ impl<'s, L: Local> Writer<'s, L> {
 
     /// Deletes all rows of a keyspace but those of its tablets.
     pub fn forget_keyspace(&mut self, name: &str, timestamp: i64) {
-        let mut tables =
-            self.schema.keyspace(name).into_iter().flat_map(|entry| entry.tables.values());
-        let more = if tables.any(|table| has_more(table)) { &OF_VIEWS[..] } else { &[] };
-        for table in PER_KEYSPACE.iter().chain(more) {
+        let tables = self.schema.keyspace(name).into_iter().flat_map(|entry| entry.tables.values());
+        for table in PER_KEYSPACE.into_iter().chain(more(tables)) {
             let mut partition = self.partition(table, name, timestamp);
             partition.delete_rows(&[]);
             self.push(partition);
@@ -183,13 +196,13 @@ impl<'s, L: Local> Writer<'s, L> {
         let tables = self.schema.keyspace(name).into_iter().flat_map(|entry| entry.tables.values());
         for table in tables {
             self.delete_tablets(table.schema.id, timestamp);
+            self.delete_streams(table, timestamp);
         }
     }
 
     fn delete_table_rows(&mut self, keyspace: &str, name: &str, timestamp: i64) {
         let known = self.schema.table(keyspace, name);
-        let more = if known.is_some_and(|it| has_more(it)) { &OF_VIEWS[..] } else { &[] };
-        for table in PER_TABLE.iter().chain(more) {
+        for table in PER_TABLE.into_iter().chain(more(known.into_iter())) {
             let mut partition = self.partition(table, keyspace, timestamp);
             partition.delete_rows(&[name.as_bytes()]);
             self.push(partition);
@@ -209,6 +222,7 @@ impl<'s, L: Local> Writer<'s, L> {
                 partition.row(&[name.as_bytes()], cells);
                 self.push(partition);
                 self.indexes(table, timestamp);
+                self.log(table, timestamp);
             }
             Some(view) => self.view(table, view, cells, timestamp),
         }
@@ -224,6 +238,48 @@ impl<'s, L: Local> Writer<'s, L> {
         if !table.dropped.is_empty() {
             self.dropped_columns(table, timestamp);
         }
+    }
+
+    /// What makes a table a log.
+    fn log(&mut self, table: &TableSchema, timestamp: i64) {
+        let Some(log) = &table.log else { return };
+        assert!(!log.base_name.is_empty(), "round-trip: the log {} of no table", table.name);
+        let mut partition = self.partition("nereid_logs", &table.keyspace, timestamp);
+        let cells = vec![
+            ("attached", boolean(log.attached)),
+            ("base_id", uuid(log.base)),
+            ("base_name", text(&log.base_name)),
+        ];
+        partition.row(&[table.name.as_bytes()], cells);
+        self.push(partition);
+    }
+
+    /// The streams of a table's log, in place of those before.
+    pub(crate) fn streams(&mut self, table: Uuid, streams: &Streams, timestamp: i64) {
+        let schema = self.system_table("system", "nereid_streams");
+        assert!(!streams.is_empty(), "round-trip: table {table} has no streams");
+        let mut partition = PartitionWriter::new(schema, &[table.as_bytes()], timestamp);
+        partition.delete_rows(&[]);
+        for set in streams.sets() {
+            for (last, of_range) in set.ranges() {
+                let mut list = Vec::new();
+                write_collection(of_range.iter().map(|stream| &stream.0[..]), &mut list);
+                let key = [&set.since_millis().to_be_bytes()[..], &last.0.to_be_bytes()];
+                partition.row(&key, vec![("streams", Some(Value::Atomic(list)))]);
+            }
+        }
+        self.push(partition);
+    }
+
+    fn delete_streams(&mut self, table: &TableEntry<L>, timestamp: i64) {
+        if table.streams.is_empty() {
+            return;
+        }
+        let schema = self.system_table("system", "nereid_streams");
+        let key = [&table.schema.id.as_bytes()[..]];
+        let mut partition = PartitionWriter::new(schema, &key, timestamp);
+        partition.delete_rows(&[]);
+        self.push(partition);
     }
 
     fn columns(&mut self, table: &TableSchema, timestamp: i64) {

@@ -254,7 +254,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          rebuild_option text; release_version text; replaced_id uuid; request_id timeuuid; \
          shard_count int; supported_features set<text>; tokens set<text>; tokens_string text; \
          topology_request text; address inet; client_address inet; client_port int; port int; \
-         ignore_nodes set<uuid> s",
+         ignore_nodes set<uuid> s; nereid_streams blob s",
     ),
     computed(
         "topology_requests",
@@ -278,6 +278,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     core(
         "service_levels_v2",
         "service_level text p; shares int; timeout duration; workload_type text",
+    ),
+    core(
+        "nereid_streams",
+        "table_id uuid p; since timestamp c; last_token bigint c; streams frozen<list<blob>>",
     ),
     computed(
         "cdc_streams",
@@ -348,6 +352,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "keyspace_name text p; view_name text c; \
          filter frozen<list<frozen<tuple<frozen<list<text>>,text,\
          frozen<list<frozen<list<blob>>>>>>>>; is_synchronous boolean",
+    ),
+    schema(
+        "nereid_logs",
+        "keyspace_name text p; table_name text c; attached boolean; base_id uuid; base_name text",
     ),
     schema(
         "nereid_indexes",

@@ -30,6 +30,40 @@ fn what_is_stored_is_found_again() {
     assert_eq!(found(&[]), Topology::default());
 }
 
+/// The streams of the ring come one set after the other, when all nodes know of them.
+#[test]
+fn streams_are_stored_and_follow_each_other() {
+    use crate::streams::{StreamId, StreamSet};
+    let node =
+        Member { features: [features::CDC.to_owned()].into(), ..member(1, ("dc1", "rack1"), &[1]) };
+    let before = topology(&[node]);
+    let with = |of: &Topology, since| {
+        let stream = StreamId::new(Token(5), 0, 1);
+        let set = StreamSet::new(since, vec![(Token(5), vec![stream])]);
+        Streams::of_sets(vec![set]).map(|set| {
+            assert!(of.streams().is_empty() || of.streams().sets().len() == 1);
+            TopologyChange::Streams(Arc::new(set))
+        })
+    };
+    let first = with(&before, 10).expect("streams");
+    assert_eq!(before.check(&first), Err("not every node can have streams (CDC)".to_owned()));
+    let enabled = before.apply(&TopologyChange::Enable(features::CDC.to_owned()));
+    let after = enabled.apply(&first);
+    let stored = [whole(&enabled, 10), mutation(&after, &[first], 20)];
+    assert_eq!(found(&stored), after);
+    // What does not concern them leaves them.
+    let balance = [TopologyChange::Balance(false)];
+    let later = after.apply(&balance[0]);
+    let stored = [&stored[..], &[mutation(&later, &balance, 30)]].concat();
+    assert_eq!(found(&stored), later);
+    assert_eq!(found(&[whole(&later, 40)]), later);
+    let same = with(&after, 10).expect("streams");
+    assert!(after.check(&same).is_err_and(|why| why.contains("do not follow")));
+    let none = TopologyChange::Streams(Arc::default());
+    assert!(after.check(&none).is_err_and(|why| why.contains("without streams")));
+    assert_eq!(after.check(&with(&after, 11).expect("streams")), Ok(()));
+}
+
 #[test]
 fn what_contradicts_is_refused() {
     let place = ("dc1", "rack1");

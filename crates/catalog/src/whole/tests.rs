@@ -1,12 +1,14 @@
 use super::*;
 use crate::command::{Command, Moment};
+use crate::features::CDC;
 use crate::placement::Here;
+use crate::placement::streams::of_one;
 use crate::rows::testing;
 use crate::schema::testing::{CHANGES, change};
 use crate::schema_tables::read;
 use crate::schema_tables::stored::{Stored, TABLES, keyspace_of};
 use crate::topology::testing::member;
-use crate::topology::{Member, TopologyChange};
+use crate::topology::{Member, Topology, TopologyChange};
 
 use auth::decide::{Otherwise, RoleOptions};
 use auth::{Change, Permission, PermissionSet, Resource, ServiceLevel, State};
@@ -65,12 +67,18 @@ fn access_change(state: &State, kind: u8, variant: u8) -> Vec<Change> {
 }
 
 /// A node that is new or otherwise than before, or leaves, of few.
-fn topology_change(name: u8, variant: u8) -> TopologyChange {
+fn topology_change(topology: &Topology, name: u8, variant: u8) -> TopologyChange {
     let node = member(name + 1, ("dc1", "rack1"), &[i64::from(name)]);
+    let node = Member { features: ["A", CDC].map(str::to_owned).into(), ..node };
     match variant {
         0 => TopologyChange::Left(node.host_id),
         1 => TopologyChange::Lost(node.host_id),
-        2 => TopologyChange::Enable("A".to_owned()),
+        2 if name < 2 => TopologyChange::Enable(["A", CDC][usize::from(name)].to_owned()),
+        2 => {
+            let last = topology.streams().sets().last().map_or(0, |set| set.since_millis());
+            let set = of_one(u16::from(name), last + 5, 7);
+            TopologyChange::Streams(Arc::new(topology.streams().with(set, last)))
+        }
         _ => TopologyChange::Set(Member { shards: u16::from(variant), ..node }),
     }
 }
@@ -91,7 +99,7 @@ fn history(steps: Vec<(u8, u8, u8)>) -> History {
         let last = all.catalogs.last().expect("the first");
         let at = *all.lasts.last().expect("the first");
         let command = if CHANGES + 8 <= kind {
-            let changes = vec![topology_change(name, variant)];
+            let changes = vec![topology_change(&last.topology, name, variant)];
             Command::of_topology(&last.topology, changes, at + 1).ok()
         } else if CHANGES <= kind {
             let changes = access_change(&last.access, kind - CHANGES, variant);

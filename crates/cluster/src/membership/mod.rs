@@ -5,8 +5,8 @@
 //! ground up: `verbs`, `form` (what nodes say, as bytes; pure), `links` (which connections are
 //! encrypted and compressed), `discovery` (who makes the group; pure), `transport` (of the
 //! consensus), `join` (how a node is let in, from both sides), `voters` (the members of the group
-//! follow the topology), `liveness`, [`recovery`] (a majority is lost); this (start and stop);
-//! `group` (what operators ask of it).
+//! follow the topology), `streams` (of CDC, which follow the ring), `liveness`, [`recovery`] (a
+//! majority is lost); this (start and stop); `group` (what operators ask of it).
 //!
 //! Invariants
 //!  - *one-founder*: see `discovery`.
@@ -21,6 +21,7 @@ mod join;
 pub mod links;
 mod liveness;
 pub mod recovery;
+mod streams;
 mod transport;
 mod verbs;
 mod voters;

@@ -9,6 +9,7 @@
 //!    are down that they would be none without it, it votes on.
 
 use super::Membership;
+use super::streams;
 use super::transport::number;
 use crate::schema::Catalog;
 use catalog::{Member, MemberState, Stage, TopologyChange};
@@ -43,6 +44,8 @@ fn leaves(member: &Member) -> bool {
 
 /// Runs for ever.
 pub(super) async fn follow(membership: Rc<Membership>) {
+    // The latest topology whose ring has its streams.
+    let mut settled = u64::MAX;
     loop {
         let looked_at = membership.cluster.topology();
         looked_at.members().for_each(|member| membership.book.note(member.host_id));
@@ -71,6 +74,12 @@ pub(super) async fn follow(membership: Rc<Membership>) {
             }
             if !topology.to_enable().is_empty() {
                 membership.enable_features().await;
+            }
+            if settled != topology.version() {
+                match streams::are_due(&topology) {
+                    true => membership.make_streams().await,
+                    false => settled = topology.version(),
+                }
             }
         }
         let topology = membership.cluster.topology();

@@ -14,6 +14,7 @@ use crate::node_tables::{ReadFailed, local, read_table};
 use crate::schema::{Catalog, Schema};
 use crate::stored;
 use catalog::schema_tables::read;
+use catalog::schema_tables::stored::PER_TABLE;
 use catalog::system_tables::{self, Home};
 use catalog::topology;
 use catalog::{Command, SchemaChange};
@@ -146,7 +147,7 @@ impl Touched {
                 self.keyspaces.insert(name.to_owned());
             }
         }
-        if (&*table.keyspace, &*table.name) == ("system", "tablets") {
+        if table.keyspace == "system" && PER_TABLE.contains(&&*table.name) {
             // Of a table that is dropped nothing is to be read, and a new one has rows beside.
             let entry = TableId::from_slice(key).ok().and_then(|id| schema.table_by_id(id));
             self.keyspaces.extend(entry.map(|entry| entry.schema.keyspace.clone()));

@@ -31,6 +31,7 @@ use crate::settings::{Live, Settings};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
 use catalog::placement::{Here, SCALE, TabletStep};
+use catalog::streams::Streams;
 use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
 use model::{TableId, TableSchema, Token, Uuid};
 use mutation::FrozenMutation;
@@ -187,6 +188,15 @@ impl Cluster {
 
     pub(crate) fn set_activity(&self, activity: Activity) {
         self.activity.set(Some(activity));
+    }
+
+    /// The streams that changes of a table go to: its own, or those of the ring.
+    #[inline]
+    pub fn streams(&self, table: &TableEntry) -> Arc<Streams> {
+        match table.streams.is_empty() {
+            true => self.catalog.borrow().topology.streams().clone(),
+            false => table.streams.clone(),
+        }
     }
 
     /// How the other nodes are, as this shard knows.

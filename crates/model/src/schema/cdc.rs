@@ -284,6 +284,11 @@ impl TableSchema {
         out
     }
 
+    /// Whether it comes after another table, which it is of: a view, or a log.
+    pub fn is_derived(&self) -> bool {
+        self.view.is_some() || self.log.is_some()
+    }
+
     /// Whether changes of another table go to this one.
     pub fn is_attached_log(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.attached)

@@ -128,7 +128,8 @@ fn wanted(
     let heats = heat(topology, &told);
     let mut merging = moves.kept.merging.borrow_mut();
     for table in tables {
-        let Some(counts) = coordinator.cluster.tablet_counts(table) else { continue };
+        let counts = coordinator.cluster.tablet_counts(table);
+        let Some(counts) = counts.filter(|_| table.may_be_resized()) else { continue };
         let present = table.replicas.count() as u32;
         let average = heard.of(table).map(|sizes| {
             let sum: u128 = sizes.iter().map(|bytes| u128::from(*bytes)).sum();
