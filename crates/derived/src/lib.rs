@@ -1,4 +1,5 @@
-//! What a write of a table changes in its views, and in the views that answer its indexes.
+//! What a write of a table changes in its views, and in the views that answer its indexes; and what
+//! it puts into the log of its table, which is a room of its own ([`log`]).
 //!
 //! A pure function: from the schemas, a write of one partition of the base table and what was there
 //! before it to mutations of the views. Whoever applies writes asks [`need`] what it has to read of
@@ -40,12 +41,13 @@
 //!
 //! In reading order: [`filter`] (conditions), [`plan`] (what is known once for two schemas),
 //! [`need`](mod@need), `out` (mutations being made), `contest` and `change` (one row before and
-//! after), [`deriver`] (both streams side by side).
+//! after), [`deriver`] (both streams side by side); [`log`] knows nothing of these.
 
 mod change;
 mod contest;
 mod deriver;
 mod filter;
+pub mod log;
 mod need;
 mod out;
 mod place;
