@@ -10,12 +10,12 @@ use crate::place::{Partition, Place};
 use crate::plan::ViewPlan;
 use model::TableSchema;
 use mutation::frozen::Rows;
-use mutation::{Fragment, FrozenView, RangeTombstoneList, RowView, Tombstone};
+use mutation::{FrozenView, PartitionSink, RangeTombstoneList, RowView, Step, Tombstone};
 use smallvec::SmallVec;
 
 /// Derives from one write. Takes what [`crate::need`] asked for, as the fragments of a stream in
-/// the order of the table; the end of the partition need not come. Nothing at all comes of a
-/// partition that is not there.
+/// the order of the table, or as they lie in memory ([`PartitionSink`]); the end of the partition need
+/// not come. Nothing at all comes of a partition that is not there.
 pub struct Deriver<'a> {
     base: &'a TableSchema,
     /// Those that the partition has rows in.
@@ -69,26 +69,6 @@ impl<'a> Deriver<'a> {
         };
         deriver.delete_partitions();
         deriver
-    }
-
-    /// Takes the next fragment of what was there.
-    pub fn consume(&mut self, existing: &Fragment) {
-        match existing {
-            Fragment::PartitionStart { key, tombstone } => {
-                assert!(key.key[..] == *self.write.key(), "each-once: another partition");
-                self.deleted = *tombstone;
-            }
-            Fragment::StaticRow { row } => self.statics(RowView::trusted(row)),
-            Fragment::Row { key, row } => {
-                self.write_before((key, 0));
-                self.existing(key, RowView::trusted(row));
-            }
-            Fragment::RangeTombstoneChange { position, tombstone } => {
-                self.write_before(position.as_parts());
-                self.range = *tombstone;
-            }
-            Fragment::PartitionEnd => self.range = Tombstone::NONE,
-        }
     }
 
     /// How many rows of views there are to take.
@@ -188,5 +168,36 @@ impl<'a> Deriver<'a> {
             let sink = &mut Sink { base, now, out: &mut self.out, scratch: &mut self.scratch };
             derive(plan, &place, change, sink);
         }
+    }
+}
+
+/// Takes what was there.
+impl PartitionSink for Deriver<'_> {
+    fn begin(&mut self, key: &[u8], tombstone: Tombstone) -> Step {
+        assert!(key == self.write.key(), "each-once: another partition");
+        self.deleted = tombstone;
+        Step::Continue
+    }
+
+    fn static_row(&mut self, row: RowView<'_>) -> Step {
+        self.statics(row);
+        Step::Continue
+    }
+
+    fn row_blob(&mut self, key: &[u8], blob: &[u8]) -> Step {
+        self.write_before((key, 0));
+        self.existing(key, RowView::trusted(blob));
+        Step::Continue
+    }
+
+    fn change(&mut self, position: (&[u8], i8), tombstone: Tombstone) -> Step {
+        self.write_before(position);
+        self.range = tombstone;
+        Step::Continue
+    }
+
+    fn end(&mut self) -> Step {
+        self.range = Tombstone::NONE;
+        Step::Continue
     }
 }

@@ -22,7 +22,9 @@ pub mod tombstone;
 
 pub use cell::{Cell, CellState};
 pub use collection::{CollectionView, CollectionWriter};
-pub use compact::{CompactionFilter, Outside, PurgeCounts, QueryCompactor, RowSteps, Step};
+pub use compact::{
+    CompactionFilter, Outside, PartitionSink, PurgeCounts, QueryCompactor, RowSteps, Step,
+};
 pub use fragment::{Fragment, Position};
 pub use frozen::{FrozenMutation, FrozenView, MutationBuilder, drop_times, newer_than_drops};
 pub use page::{

@@ -55,9 +55,10 @@ pub use error::{StartError, StorageError, WriteError};
 pub use large_data::{Exceeded, LargeWrites, Measure, SizeLimits};
 pub use memtable::dirty::DirtyStats;
 pub use reader::STOPPED;
+pub use shard::before::Before;
 pub use shard::carry::{Arrived, ArrivingFile, ArrivingSstable, Given, GivenFile, GivenSstable};
 pub use shard::compact::{Cleared, Invalid, Outdated, Upkeep, UpkeepDone};
-pub use shard::deriving::{Deriving, Promise};
+pub use shard::deriving::{Deriving, Following, Promise};
 pub use shard::disk_space::{CRITICAL_LEVEL, DiskState};
 pub use shard::holders::Holder;
 pub use shard::hot_partitions::{

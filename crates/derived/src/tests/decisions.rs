@@ -4,7 +4,8 @@ use crate::{Deriver, Need, ViewPlan, need};
 use model::schema::{Computed, ComputedColumn, TableBuilder, View, ViewCondition, ViewOperator};
 use model::{ColumnId, TableSchema, Type, Uuid};
 use mutation::{
-    Cell, ClusteringRange, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone,
+    Cell, ClusteringRange, FrozenMutation, Marker, MutationBuilder, PartitionSink, RowBuilder,
+    Tombstone,
 };
 use std::slice::from_ref;
 
@@ -75,7 +76,9 @@ fn derived(
     let plans = [ViewPlan::new(&base, &view).unwrap()];
     let mut deriver = Deriver::new(&base, &plans, write.view().unwrap(), NOW);
     let fragments = before.view().unwrap().fragments(&base.order);
-    fragments.iter().for_each(|fragment| deriver.consume(fragment));
+    fragments.iter().for_each(|fragment| {
+        deriver.fragment(fragment);
+    });
     let mut rows = Vec::new();
     for derived in deriver.finish() {
         let mutation = derived.mutation.view().unwrap();

@@ -6,7 +6,8 @@ use crate::{Derived, Deriver, Need, need};
 use model::{DecoratedKey, TableSchema};
 use mutation::frozen;
 use mutation::{
-    ClusteringRange, Direction, Fragment, FrozenMutation, FrozenView, RangeTombstoneList,
+    ClusteringRange, Direction, Fragment, FrozenMutation, FrozenView, PartitionSink,
+    RangeTombstoneList,
 };
 use std::collections::BTreeMap;
 use stdx::{Bytes, Prng};
@@ -88,7 +89,7 @@ impl Replica {
             }
             let fragments = existing(&world.base, view_of(before), &need);
             for fragment in fragments.iter().filter(|fragment| self.reads(view, fragment)) {
-                deriver.consume(fragment);
+                deriver.fragment(fragment);
             }
         }
         let derived = match prng.one_in(3) {

@@ -8,9 +8,11 @@ mod columns;
 mod filter;
 mod purge;
 mod query;
+mod sink;
 #[cfg(test)]
 mod tests;
 
 pub use filter::{CompactionFilter, OutsideOf};
 pub use purge::{Outside, PurgeCounts};
 pub use query::{QueryCompactor, RowSteps, Step};
+pub use sink::PartitionSink;

@@ -1,5 +1,6 @@
 //! From fragments to a page of an answer.
 
+use super::PartitionSink;
 use super::columns::{ColumnPlan, ColumnSteps, Sight};
 use crate::fragment::Fragment;
 use crate::page::{Page, Partitions, ReadCommand, Resume, RowPiece, RowShape};
@@ -121,15 +122,7 @@ impl<'c> QueryCompactor<'c> {
 
     /// Takes the next fragment.
     pub fn consume(&mut self, fragment: &Fragment) -> Step {
-        match fragment {
-            Fragment::PartitionStart { key, tombstone } => self.begin(&key.key, *tombstone),
-            Fragment::StaticRow { row } => self.static_row(RowView::trusted(row)),
-            Fragment::Row { key, row } => self.row_blob(key, row),
-            Fragment::RangeTombstoneChange { position, tombstone } => {
-                self.change(position.as_parts(), *tombstone)
-            }
-            Fragment::PartitionEnd => self.end(),
-        }
+        PartitionSink::fragment(self, fragment)
     }
 
     /// The page of a partition that is known up to a position only, in the direction of the read,

@@ -348,31 +348,11 @@ impl Coordinator {
             let _entered = Epochs::enter(&*self.epochs);
             return Erased::new(|| self.read_spread(table, replicas, command, options)).await;
         }
-        let consistency = options.consistency;
-        let work = work_of(command, consistency);
-        let required = self.admit_read(table, work, options)?;
-        if let (Partitions::Key(key), true) = (&command.partitions, cfg!(debug_assertions)) {
-            debug_assert!(Token::of(key) == token, "owner-only: a read of another partition");
-        }
-        let began = Mark::now();
-        let stored_key = table.kind == TableKind::Stored
-            && matches!(command.partitions, Partitions::Key(_))
-            && table.tablets.shard_of(token) == self.shard;
-        let begun = match stored_key {
-            false => Begun::default(),
-            true => match self.storage.read_at_once(command) {
-                ControlFlow::Continue(begun) => begun,
-                ControlFlow::Break(Ok(page)) => {
-                    range::check_page(command, &page);
-                    self.traffic.record(&table.local.traffic, work, began);
-                    return Ok(page);
-                }
-                ControlFlow::Break(Err(error)) => {
-                    self.traffic.fail(work, Failure::Other);
-                    return Err(read_failed(error, consistency, required));
-                }
-            },
+        let (required, began, begun) = match self.read_here(table, token, command, options) {
+            ControlFlow::Break(read) => return read,
+            ControlFlow::Continue(begun) => begun,
         };
+        let work = work_of(command, options.consistency);
         let _entered = Epochs::enter(&*self.epochs);
         // Boxed: what need not wait is not to pay for the room that waiting takes.
         let waits = Box::pin(async move {
@@ -382,6 +362,63 @@ impl Coordinator {
             }
         });
         self.answer_read(table, (work, began), options, required, waits).await
+    }
+
+    /// The same, if nothing has to be waited for; `None`: it is to be read from the beginning.
+    pub fn read_now(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        command: &ReadCommand,
+        options: &ReadOptions<'_>,
+    ) -> Option<Result<Page, ReadError>> {
+        if self.replicas(table, token).is_some() {
+            return None;
+        }
+        match self.read_here(table, token, command, options) {
+            ControlFlow::Break(read) => Some(read),
+            ControlFlow::Continue(_) => None,
+        }
+    }
+
+    /// A page of a table that has no replicas on other nodes, if it is one of a partition of this
+    /// shard that is in memory; otherwise how many copies have to answer, and what has begun.
+    #[inline]
+    fn read_here(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        command: &ReadCommand,
+        options: &ReadOptions<'_>,
+    ) -> ControlFlow<Result<Page, ReadError>, (u32, Mark, Begun)> {
+        let consistency = options.consistency;
+        let work = work_of(command, consistency);
+        let required = match self.admit_read(table, work, options) {
+            Ok(required) => required,
+            Err(error) => return ControlFlow::Break(Err(error)),
+        };
+        if let (Partitions::Key(key), true) = (&command.partitions, cfg!(debug_assertions)) {
+            debug_assert!(Token::of(key) == token, "owner-only: a read of another partition");
+        }
+        let began = Mark::now();
+        let stored_key = table.kind == TableKind::Stored
+            && matches!(command.partitions, Partitions::Key(_))
+            && table.tablets.shard_of(token) == self.shard;
+        if !stored_key {
+            return ControlFlow::Continue((required, began, Begun::default()));
+        }
+        match self.storage.read_at_once(command) {
+            ControlFlow::Continue(begun) => ControlFlow::Continue((required, began, begun)),
+            ControlFlow::Break(Ok(page)) => {
+                range::check_page(command, &page);
+                self.traffic.record(&table.local.traffic, work, began);
+                ControlFlow::Break(Ok(page))
+            }
+            ControlFlow::Break(Err(error)) => {
+                self.traffic.fail(work, Failure::Other);
+                ControlFlow::Break(Err(read_failed(error, consistency, required)))
+            }
+        }
     }
 
     /// Takes room for the next page of a request that gathers several, as [`Coordinator::read`]

@@ -2,7 +2,10 @@
 //!
 //! Who knows what follows from a write stands above storage, and is registered as [`Deriving`].
 //! Every write of a table that derives is handed to it, whoever writes: it reads what is there,
-//! derives, and writes all of it by [`crate::Storage::enter_all`], which asks nobody.
+//! derives, and writes all of it by [`crate::Storage::enter_all`], which asks nobody. One mutation is
+//! asked about first in the step in which it could enter ([`Deriving::at_once`]): where what follows
+//! from it is of this shard, and what has to be known for that is in memory, all of it enters in that
+//! step, and nobody is waited for.
 //!
 //! Invariants
 //!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:
@@ -13,6 +16,8 @@
 //!    derives nothing: what was derived is in the log.
 //!  - *own-locks*: who derives locks partitions apart from those who read to decide what they write
 //!    ([`crate::Storage::lock_partition`]): those hold theirs while they write.
+//!  - *not-past-a-lock*: what enters at once enters while nobody holds or waits for the lock of its
+//!    partition: who derives step by step has the partition to himself.
 //!  - *underived-is-counted*: writes that are under way when their table begins to derive are
 //!    waited for by who derives from what the table has already
 //!    ([`crate::Storage::await_underived`]). Those that need not wait enter in the step that looks
@@ -20,12 +25,16 @@
 //!  - *one-test*: a write of any other table pays for one look at a flag of its table.
 
 use super::Shard;
+use super::before::Before;
+use super::write::{Entered, Target};
 use crate::error::WriteError;
 use crate::table::Table;
 use model::TableId;
-use mutation::FrozenMutation;
+use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
+use smallvec::SmallVec;
 use std::rc::Rc;
+use stdx::buggify;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +53,17 @@ pub trait Deriving {
         mutations: Vec<FrozenMutation>,
         promise: Promise,
     ) -> LocalFuture<'_, Result<(), WriteError>>;
+
+    /// What follows from a mutation, if all of it is of this shard and is known now: it enters with
+    /// it, in this step. `None`: it goes by [`Deriving::write`].
+    fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following>;
+
+    /// So many mutations that [`Deriving::at_once`] gave are visible.
+    fn entered(&self, count: usize);
 }
+
+/// Mutations that enter with another one: mostly one or two.
+pub type Following = SmallVec<[FrozenMutation; 2]>;
 
 impl Shard {
     /// Hands a write to who derives (*nothing-underived*).
@@ -59,6 +78,43 @@ impl Shard {
             Some(deriving) => deriving.write(mutations.to_vec(), promise).await,
             None => Err(WriteError::Stopped),
         }
+    }
+
+    /// The same for one mutation: at once, where that is possible.
+    pub(super) async fn derive_one(
+        &self,
+        target: &Target<'_>,
+        mutation: &FrozenMutation,
+        promise: Promise,
+    ) -> Result<(), WriteError> {
+        match self.derive_at_once(target, mutation) {
+            Some(entered) => self.keep(entered, promise).await,
+            None => self.derive(std::slice::from_ref(mutation), promise).await,
+        }
+    }
+
+    /// Enters a mutation with what follows from it, if nobody has to be waited for.
+    fn derive_at_once(&self, target: &Target<'_>, mutation: &FrozenMutation) -> Option<Entered> {
+        let Target { table, tablet, key, view, .. } = target;
+        debug_assert!(
+            table.derives.get(),
+            "one-test: nothing follows from a write of {}",
+            table.id
+        );
+        let is_free = !self.deriving_locks.is_held(table.id, &key.key);
+        if !is_free || !self.can_enter(table) || buggify!("a write derives step by step", 4) {
+            return None;
+        }
+        let deriving: Rc<dyn Deriving> = self.deriving.borrow().clone()?;
+        let following = deriving.at_once(*view, &Before::new(table, tablet, key))?;
+        let entered = self.enter_at_once(target, mutation, &following)?;
+        debug_assert!(
+            !self.deriving_locks.is_held(table.id, &key.key),
+            "not-past-a-lock: of {}, {key:?}",
+            table.id
+        );
+        deriving.entered(following.len());
+        Some(entered)
     }
 
     /// Waits until no write of the table is under way that began before it derived.

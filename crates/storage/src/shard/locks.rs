@@ -61,6 +61,12 @@ impl PartitionLocks {
         PartitionGuard { permit, user }
     }
 
+    /// Whether somebody holds a partition or waits for it.
+    pub(crate) fn is_held(&self, table: TableId, key: &Bytes) -> bool {
+        let locks = self.locks.borrow();
+        !locks.is_empty() && locks.contains_key(&(table, key.clone()))
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.locks.borrow().len()
@@ -101,7 +107,10 @@ mod tests {
         let table = TableId::from_u128(1);
         let mut cx = Context::from_waker(Waker::noop());
         let mut first = pin!(locks.lock(table, b"a"));
+        assert!(!locks.is_held(table, &Bytes::copy_from(b"a")));
         let Poll::Ready(held) = first.as_mut().poll(&mut cx) else { panic!("free") };
+        let is_held = |key: &[u8]| locks.is_held(table, &Bytes::copy_from(key));
+        assert!(is_held(b"a") && !is_held(b"b"));
         let mut second = pin!(locks.lock(table, b"a"));
         assert!(second.as_mut().poll(&mut cx).is_pending());
         let mut other = pin!(locks.lock(table, b"b"));
@@ -112,7 +121,9 @@ mod tests {
         }
         assert_eq!(locks.len(), 1);
         drop(held);
+        assert!(is_held(b"a"), "one who waits has it next");
         assert!(second.as_mut().poll(&mut cx).is_ready());
         assert_eq!(locks.len(), 0);
+        assert!(!is_held(b"a"));
     }
 }

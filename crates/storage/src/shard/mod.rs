@@ -1,13 +1,14 @@
 //! One shard's tables and logs at work: the state that its tasks share, and what they do with it.
 //!
-//! From the ground up: this (the state); `locks`, `deriving` (writes that bring others with them),
-//! `hot_partitions`, `disk_space`, `guardrail` (what is large), `prefetch`, `write`; `view` (what a
-//! read sees), `cached_page` (a page from the row cache), `read`, `holders`, `multishard` (reads
+//! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what is
+//! large), `prefetch`; `cached_page` (a page from the row cache), `before` (what a write meets), `write`,
+//! `deriving` (writes that bring others with them); `view` (what a read sees), `read`, `holders`, `multishard` (reads
 //! over all shards); `start`; `backup`, `flush`, `open` (tables), `replay`, `upload`, `import`,
 //! `snapshot`, `carry` (files from node to node), `truncate`, `divide` (tablets that change),
 //! `compact`.
 
 mod backup;
+pub(crate) mod before;
 pub(crate) mod cached_page;
 pub(crate) mod carry;
 pub(crate) mod compact;

@@ -5,7 +5,7 @@
 //!  - *in-turn*: see `memtable::dirty`.
 
 use super::Shard;
-use super::deriving::{Promise, Underived};
+use super::deriving::{Following, Promise, Underived};
 use super::hot_partitions::Touch;
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
 use crate::config::Log;
@@ -15,6 +15,7 @@ use crate::table::{Table, Tablet};
 use model::{DecoratedKey, TableId};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::time::{Instant, timeout};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::rc::Rc;
 use stdx::{Bytes, Damaged, bug};
@@ -64,7 +65,7 @@ impl Shard {
             return Box::pin(self.apply(&newer)).await;
         }
         if target.table.derives.get() {
-            return self.derive(std::slice::from_ref(mutation), Promise::AsConfigured).await;
+            return self.derive_one(&target, mutation, Promise::AsConfigured).await;
         }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
@@ -81,7 +82,7 @@ impl Shard {
             return Box::pin(self.apply_durably(&newer)).await;
         }
         if target.table.derives.get() {
-            return self.derive(std::slice::from_ref(mutation), Promise::OnDisk).await;
+            return self.derive_one(&target, mutation, Promise::OnDisk).await;
         }
         let entry = [(target.table.id, &mutation.0[..])];
         let entries = if target.logged { &entry[..] } else { &[] };
@@ -98,7 +99,12 @@ impl Shard {
             return Box::pin(self.apply_all(&newer)).await;
         }
         if targets.iter().any(|target| target.table.derives.get()) {
-            return self.derive(mutations, Promise::AsConfigured).await;
+            return match (&targets[..], mutations) {
+                ([target], [mutation]) => {
+                    self.derive_one(target, mutation, Promise::AsConfigured).await
+                }
+                _ => self.derive(mutations, Promise::AsConfigured).await,
+            };
         }
         let entered = self.enter(&targets, mutations).await?;
         self.keep(entered, Promise::AsConfigured).await
@@ -115,6 +121,48 @@ impl Shard {
             Some(newer) => Box::pin(self.enter_all(&newer)).await,
             None => self.enter(&targets, mutations).await,
         }
+    }
+
+    /// Whether a write of the table need not wait for memory now.
+    pub(super) fn can_enter(&self, table: &Table) -> bool {
+        table.dirty.is_open() && !self.refuses()
+    }
+
+    /// As [`Shard::enter_all`], of a mutation and what follows from it, where nothing has to be
+    /// waited for; otherwise nothing is done.
+    pub(super) fn enter_at_once(
+        &self,
+        first: &Target<'_>,
+        mutation: &FrozenMutation,
+        following: &Following,
+    ) -> Option<Entered> {
+        let kind = first.table.log;
+        let mut others: SmallVec<[Target<'_>; 2]> = SmallVec::new();
+        for one in following {
+            let target = self.target(one).ok()?;
+            let table = &target.table;
+            debug_assert!(!table.derives.get(), "nothing-underived: of {}", table.id);
+            if table.log != kind || table.newer_than_drops(&target.view).is_some() {
+                return None;
+            }
+            others.push(target);
+        }
+        let targets = || std::iter::once(first).chain(&others);
+        let bytes = std::iter::once(mutation).chain(following).map(|one| &one.0[..]);
+        let logged = targets().zip(bytes).filter(|(target, _)| target.logged);
+        let entries: SmallVec<[(TableId, &[u8]); 3]> =
+            logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
+        let log = self.log_of(kind);
+        if entries.is_empty() {
+            targets().for_each(|target| target.enter(log, &[]));
+            return Some(Entered(None));
+        }
+        if log.cuts(group_bytes(&entries)) {
+            return None;
+        }
+        let appended = log.append(&entries).ok()?;
+        targets().for_each(|target| target.enter(log, &[appended.position.segment]));
+        Some(Entered(Some((kind, appended))))
     }
 
     fn targets<'m>(&self, mutations: &'m [FrozenMutation]) -> Result<Vec<Target<'m>>, WriteError> {

@@ -19,6 +19,7 @@ use crate::config::{Config, Log};
 use crate::error::{StartError, StorageError, WriteError};
 use crate::large_data::{Exceeded, LargeWrites, SizeLimits};
 use crate::memtable::dirty::DirtyStats;
+use crate::shard::before::Before;
 use crate::shard::deriving::{Deriving, Promise};
 use crate::shard::disk_space::{self, DiskState};
 use crate::shard::holders::Holder;
@@ -403,6 +404,16 @@ impl Storage {
     /// The same for who derives: he waits for nobody but others who derive (*own-locks*).
     pub async fn lock_deriving(&self, table: TableId, key: &[u8]) -> PartitionGuard {
         self.shard.deriving_locks.lock(table, key).await
+    }
+
+    /// Calls `look` with a partition as it is now; `None`: it is not of this shard.
+    pub fn with_before<R>(
+        &self,
+        table: TableId,
+        key: &DecoratedKey,
+        look: impl FnOnce(&Before<'_>) -> R,
+    ) -> Option<R> {
+        self.shard.with_before(table, key, look)
     }
 
     /// Writes the table's memtables to SSTables. An error is the first that a memtable met; it is

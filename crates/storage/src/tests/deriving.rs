@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::shard::deriving::{Deriving, Promise};
-use crate::{StorageError, WriteError};
+use crate::{Before, Following, StorageError, WriteError};
+use mutation::FrozenView;
 use reader::LocalFuture;
 use runtime::task::join;
 use std::cell::Cell as StdCell;
@@ -25,6 +26,18 @@ struct Mirror {
     calls: StdCell<usize>,
     /// A mistake: the second table is written after the first.
     writes_apart: bool,
+    /// Whether it answers at once.
+    at_once: bool,
+    /// What of that has entered.
+    entered: StdCell<usize>,
+}
+
+/// What follows from a mutation.
+fn mirrored(view: FrozenView<'_>) -> Option<FrozenMutation> {
+    let mirrored = table(2);
+    let mut copy = MutationBuilder::new(&mirrored, view.key());
+    view.rows().for_each(|(clustering, row)| copy.row(clustering, row.bytes()));
+    (view.table() == table(1).id).then(|| copy.freeze())
 }
 
 impl Deriving for Mirror {
@@ -36,15 +49,7 @@ impl Deriving for Mirror {
         self.calls.set(self.calls.get() + 1);
         Box::pin(async move {
             let mut all = mutations.clone();
-            for mutation in &mutations {
-                let view = mutation.view().unwrap();
-                if view.table() == table(1).id {
-                    let mirrored = table(2);
-                    let mut copy = MutationBuilder::new(&mirrored, view.key());
-                    view.rows().for_each(|(clustering, row)| copy.row(clustering, row.bytes()));
-                    all.push(copy.freeze());
-                }
-            }
+            all.extend(mutations.iter().filter_map(|one| mirrored(one.view().unwrap())));
             if self.writes_apart {
                 for one in all {
                     let entered = storage().enter_all(&[one]).await?;
@@ -56,6 +61,15 @@ impl Deriving for Mirror {
             storage().keep(entered, promise).await
         })
     }
+
+    fn at_once(&self, mutation: FrozenView<'_>, _: &Before<'_>) -> Option<Following> {
+        let is_asked = self.at_once && !self.writes_apart;
+        is_asked.then(|| mirrored(mutation).into_iter().collect())
+    }
+
+    fn entered(&self, count: usize) {
+        self.entered.set(self.entered.get() + count);
+    }
 }
 
 /// Opens the tables, derives from the first, and finds what each partition of both has.
@@ -63,7 +77,7 @@ async fn reopen(writes_apart: bool) -> Vec<[BTreeMap<u32, (i64, Vec<u8>)>; 2]> {
     let storage = open(config()).await;
     storage.replay(Log::Data).await.unwrap();
     storage.set_deriving(table(1).id, true);
-    storage.derive_with(Some(Rc::new(Mirror { writes_apart, ..Mirror::default() })));
+    storage.derive_with(Some(Rc::new(Mirror { writes_apart, at_once: true, ..Mirror::default() })));
     let mut found = Vec::new();
     for partition in 0..PARTITIONS {
         let one = rows(&storage, &table(1), partition).await;
@@ -160,5 +174,40 @@ fn all_writes_of_a_table_that_derives_go_by_who_derives() {
         storage.set_deriving(table(1).id, false);
         storage.apply(one(10)).await.unwrap();
         assert_eq!(mirror.calls.get(), 3);
+    });
+}
+
+/// What follows is known at once: nobody is called, all of it enters with the write; while somebody
+/// has the partition's lock, or waits for it, it goes by who derives (*not-past-a-lock*).
+#[test]
+fn what_follows_at_once_enters_with_the_write_unless_somebody_derives() {
+    let mut node = SimNode::new(1, 1);
+    node.run(async {
+        let storage = open(config()).await;
+        let mirror = Rc::new(Mirror { at_once: true, ..Mirror::default() });
+        storage.set_deriving(table(1).id, true);
+        storage.derive_with(Some(mirror.clone()));
+        let one = |at: i64| write(&table(1), 1, at as u32, at, b"x");
+        // At random a write goes the long way all the same.
+        for at in 0..40 {
+            storage.apply(one(at)).await.unwrap();
+            storage.apply_all(vec![one(at)]).await.unwrap();
+            storage.apply_durably(one(at)).await.unwrap();
+            let both = [rows(&storage, &table(1), 1).await, rows(&storage, &table(2), 1).await];
+            assert_eq!(both[0], both[1]);
+        }
+        let (calls, entered) = (mirror.calls.get(), mirror.entered.get());
+        assert_eq!(calls + entered, 120);
+        assert!(20 < entered && 0 < calls, "{entered} at once, {calls} not");
+        let alone = storage.lock_deriving(table(1).id, &key(1)).await;
+        for at in 0..20 {
+            storage.apply(one(at)).await.unwrap();
+        }
+        assert_eq!((mirror.calls.get(), mirror.entered.get()), (calls + 20, entered));
+        drop(alone);
+        for at in 0..20 {
+            storage.apply(one(at)).await.unwrap();
+        }
+        assert!(entered < mirror.entered.get());
     });
 }

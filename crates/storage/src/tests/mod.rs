@@ -3,6 +3,7 @@
 mod admission;
 mod against_model;
 mod backups;
+mod before;
 mod bulk;
 mod cache_and_memtable;
 mod cached;

@@ -3,7 +3,8 @@
 //! Storage hands every write of a table that has views to this room, whoever writes: clients, other
 //! coordinators, batches, rounds of conditional writes, hints, repairs of reads and of rows, and
 //! rows that come from other nodes while ranges move. Here the partition is locked, what has to be
-//! known of it is read, and what changes in the views is derived (crate `derived`). Then one group
+//! known of it is read, and what changes in the views is derived (crate `derived`); where what has to
+//! be known is in memory and what follows is of this shard, all in one step and without a lock. One group
 //! of the log holds all of it: the write, those mutations of views that this shard has itself, and
 //! a row of `system.nereid_view_updates`, the outbox, with those that go to other shards and nodes.
 //! These are sent then, and the row is removed when they are where they belong.
@@ -48,10 +49,10 @@ pub(super) use outbox::{keep_bringing, recall};
 
 use super::own_coordinator;
 use cluster::traffic::Count;
-use mutation::FrozenMutation;
+use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
 use std::rc::Rc;
-use storage::{Deriving, Promise, Storage, WriteError};
+use storage::{Before, Deriving, Following, Promise, Storage, WriteError};
 
 /// What a shard knows of views.
 pub(crate) struct Views {
@@ -93,5 +94,15 @@ impl Deriving for Hook {
         promise: Promise,
     ) -> LocalFuture<'_, Result<(), WriteError>> {
         Box::pin(async move { own_coordinator()?.write_with_views(mutations, promise).await })
+    }
+
+    fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following> {
+        own_coordinator().ok()?.following(mutation, before)
+    }
+
+    fn entered(&self, count: usize) {
+        if let Ok(coordinator) = own_coordinator() {
+            coordinator.views.outbox.counters.pushed_local.add(count as u64);
+        }
     }
 }

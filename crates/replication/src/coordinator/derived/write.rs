@@ -13,21 +13,24 @@ use crate::placement::Replica;
 use cluster::{Replication, Schema, TableEntry};
 use derived::{Derived, Deriver};
 use model::{DecoratedKey, TableId, Token};
-use mutation::{FrozenMutation, FrozenView};
+use mutation::{FrozenMutation, FrozenView, PartitionSink};
 use reader::{PartitionScope, Slice};
 use runtime::time::{timeout, wall_micros};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use stdx::Bytes;
-use storage::{PartitionGuard, Promise, SourceOptions, WriteError};
+use stdx::{Bytes, buggify};
+use storage::{Before, Following, PartitionGuard, Promise, SourceOptions, WriteError};
 
 /// How long a write waits for others that derive from the same partition, and for room for what is
 /// on its way.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Writes of partitions of base tables, by table and key: each partition once.
-type Bases = BTreeMap<(TableId, Vec<u8>), FrozenMutation>;
+/// A write of a partition of a base table.
+struct Base {
+    table: TableId,
+    key: DecoratedKey,
+    write: FrozenMutation,
+}
 
 /// What is to be written and to be sent.
 #[derive(Default)]
@@ -44,6 +47,40 @@ struct Held {
 }
 
 impl Coordinator {
+    /// What follows from a write of a partition of this shard, if all of it is of this shard and
+    /// what has to be read for it is in memory.
+    pub(super) fn following(
+        &self,
+        write: FrozenView<'_>,
+        before: &Before<'_>,
+    ) -> Option<Following> {
+        let schema = self.cluster.schema();
+        let entry = schema.table_by_id(write.table())?;
+        let plans = self.views.plans.of(&schema, entry).ok()?;
+        let need = derived::need(&plans.base, &plans.plans, write);
+        let mut deriver = deriver_of(&plans, write);
+        if !need.is_nothing()
+            && (self.is_planted(Planted::DerivesUnread)
+                || !before.visit((&need.ranges, need.statics), &mut deriver))
+        {
+            return None;
+        }
+        let mut following = Following::new();
+        for Derived { view, token, mutation } in deriver.finish() {
+            let view = schema.table_by_id(view)?;
+            let is_here = view.tablets.shard_of(token) == self.shard;
+            if !is_here || !self.stays_here((entry, before.token()), (view, token)) {
+                return None;
+            }
+            debug_assert!(
+                mutation.view().is_ok_and(|it| Token::of(it.key()) == token),
+                "with-the-write: what was derived is of another partition"
+            );
+            following.push(mutation);
+        }
+        Some(following)
+    }
+
     /// Writes mutations of partitions of this shard with all that they change in views.
     pub(super) async fn write_with_views(
         self: &Rc<Coordinator>,
@@ -56,8 +93,8 @@ impl Coordinator {
         // As it is once nobody else writes to them: it may have changed while this one waited.
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: others, ..Outcome::default() };
-        for ((table, _), write) in bases {
-            self.derive(&schema, table, write, &mut outcome).await?;
+        for base in bases {
+            self.derive(&schema, base, &mut outcome).await?;
         }
         self.write_group(&schema, outcome, held, promise).await
     }
@@ -119,10 +156,11 @@ impl Coordinator {
     }
 
     /// Locks partitions, in their order (*one-at-a-time*).
-    async fn lock_all(&self, bases: &Bases) -> Result<Vec<PartitionGuard>, WriteError> {
+    async fn lock_all(&self, bases: &[Base]) -> Result<Vec<PartitionGuard>, WriteError> {
+        debug_assert!(bases.is_sorted_by(|a, b| a.place() < b.place()), "one-at-a-time: in order");
         let mut alone = Vec::with_capacity(bases.len());
-        for (table, key) in bases.keys() {
-            let lock = timeout(WAIT_MAX, self.storage.lock_deriving(*table, key)).await;
+        for Base { table, key, .. } in bases {
+            let lock = timeout(WAIT_MAX, self.storage.lock_deriving(*table, &key.key)).await;
             let waits = WriteError::Overloaded("others that write to a partition with views");
             alone.push(lock.map_err(|_| waits)?);
         }
@@ -134,8 +172,7 @@ impl Coordinator {
     async fn derive(
         &self,
         schema: &Schema,
-        table: TableId,
-        write: FrozenMutation,
+        Base { table, key, write }: Base,
         outcome: &mut Outcome,
     ) -> Result<(), WriteError> {
         let entry = schema.table_by_id(table).ok_or(WriteError::UnknownTable(table))?;
@@ -144,12 +181,14 @@ impl Coordinator {
             WriteError::OverLimit(why)
         })?;
         let view = FrozenView::trusted(&write.0).map_err(WriteError::Damaged)?;
-        let token = Token::of(view.key());
-        debug_assert!(entry.tablets.shard_of(token) == self.shard, "owner-only: of another shard");
-        let derived = self.derive_from(&plans, view).await?;
+        debug_assert!(
+            entry.tablets.shard_of(key.token) == self.shard,
+            "owner-only: of another shard"
+        );
+        let derived = self.derive_from(&plans, &key, view).await?;
         for one in derived {
             if let Some(to) = schema.table_by_id(one.view) {
-                self.place((entry, token), to, one, outcome);
+                self.place((entry, key.token), to, one, outcome);
             }
         }
         // The memory of the first decides: that of what clients write.
@@ -161,27 +200,46 @@ impl Coordinator {
     async fn derive_from(
         &self,
         plans: &Plans,
+        key: &DecoratedKey,
         write: FrozenView<'_>,
     ) -> Result<Vec<Derived>, WriteError> {
-        let Plans { base, plans, .. } = plans;
-        let need = derived::need(base, plans, write);
-        debug_assert!(base.id == write.table(), "of-this-version: plans of another table");
-        let now = wall_micros().div_euclid(1_000_000);
-        let mut deriver = Deriver::new(base, plans, write, now);
+        let base = &plans.base;
+        let need = derived::need(base, &plans.plans, write);
+        let mut deriver = deriver_of(plans, write);
         if need.is_nothing() || self.is_planted(Planted::DerivesUnread) {
+            return Ok(deriver.finish());
+        }
+        let wanted = (&need.ranges[..], need.statics);
+        let looks = !buggify!("what a write meets is read from its stream", 4);
+        let seen = looks.then(|| {
+            self.storage.with_before(base.id, key, |before| before.visit(wanted, &mut deriver))
+        });
+        if seen.flatten() == Some(true) {
             return Ok(deriver.finish());
         }
         let (permit, _) = self.storage.admit_read(base.id).await.map_err(unread)?;
         let _cpu = permit.need_cpu();
-        let scope = PartitionScope::Key(DecoratedKey::new(Bytes::copy_from(write.key())));
+        let scope = PartitionScope::Key(key.clone());
         let (ranges, with_static) = (need.ranges, need.statics);
         let slice = Slice { ranges, reversed: false, with_static, forwarding: false };
         let source = self.storage.open_source(base.id, scope, slice, SourceOptions::QUERY);
         let mut fragments = Cursor::new(source.map_err(unread)?, Some(&permit));
         while let Some(fragment) = fragments.next(usize::MAX).await.map_err(unread)? {
-            deriver.consume(&fragment);
+            deriver.fragment(&fragment);
         }
         Ok(deriver.finish())
+    }
+
+    /// Whether what this node derives for a partition of a view goes to nobody else.
+    fn stays_here(
+        &self,
+        (base, at): (&TableEntry, Token),
+        (view, token): (&TableEntry, Token),
+    ) -> bool {
+        let Some(replicas) = self.writers(view, token) else { return true };
+        let written = self.writers(base, at).unwrap_or_default();
+        let places = pair::targets(&written, &replicas, counts_by_center(view));
+        matches!(&places[..], [only] if replicas[*only].is_here)
     }
 
     /// Puts a mutation of a view where it goes: into the group, if this shard has it, and to
@@ -229,19 +287,36 @@ impl Coordinator {
         token: Token,
     ) -> Option<Vec<Replica>> {
         let replicas = self.writers(view, token)?;
-        let by_center = matches!(*view.replication, Replication::PerDataCenter(_));
         let written = self.writers(base, at).unwrap_or_default();
-        let places = pair::targets(&written, &replicas, by_center);
+        let places = pair::targets(&written, &replicas, counts_by_center(view));
         Some(places.into_iter().map(|place| replicas[place]).collect())
     }
+}
+
+impl Base {
+    /// Locks are taken in this order.
+    fn place(&self) -> (TableId, &[u8]) {
+        (self.table, &self.key.key)
+    }
+}
+
+fn counts_by_center(view: &TableEntry) -> bool {
+    matches!(*view.replication, Replication::PerDataCenter(_))
+}
+
+/// A deriver for a write that is applied now.
+fn deriver_of<'a>(plans: &'a Plans, write: FrozenView<'a>) -> Deriver<'a> {
+    debug_assert!(plans.base.id == write.table(), "of-this-version: plans of another table");
+    let now = wall_micros().div_euclid(1_000_000);
+    Deriver::new(&plans.base, &plans.plans, write, now)
 }
 
 /// Writes of tables that have views, those of a partition as one, and the others.
 fn sort_out(
     schema: &Schema,
     mutations: Vec<FrozenMutation>,
-) -> Result<(Bases, Vec<FrozenMutation>), WriteError> {
-    let (mut bases, mut others) = (Bases::new(), Vec::new());
+) -> Result<(Vec<Base>, Vec<FrozenMutation>), WriteError> {
+    let (mut bases, mut others) = (Vec::new(), Vec::new());
     for mutation in mutations {
         let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
         let table = schema.table_by_id(view.table()).filter(|table| !table.views.is_empty());
@@ -250,17 +325,28 @@ fn sort_out(
             continue;
         };
         debug_assert!(table.schema.view.is_none(), "one-at-a-time: a view with views");
-        let place = (table.schema.id, view.key().to_vec());
-        let merged = match bases.get(&place) {
-            None => mutation,
-            Some(before) => {
-                let before = FrozenView::trusted(&before.0).map_err(WriteError::Damaged)?;
-                mutation::frozen::merge(&table.schema, before, view)
-            }
-        };
-        bases.insert(place, merged);
+        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+        bases.push(Base { table: table.schema.id, key, write: mutation });
     }
-    Ok((bases, others))
+    Ok((merge_equal(schema, bases)?, others))
+}
+
+/// Each partition once, in the order of locks.
+fn merge_equal(schema: &Schema, mut bases: Vec<Base>) -> Result<Vec<Base>, WriteError> {
+    bases.sort_by(|a, b| a.place().cmp(&b.place()));
+    let mut merged: Vec<Base> = Vec::with_capacity(bases.len());
+    for base in bases {
+        let Some(last) = merged.last_mut().filter(|last| last.place() == base.place()) else {
+            merged.push(base);
+            continue;
+        };
+        let unknown = WriteError::UnknownTable(base.table);
+        let table = schema.table_by_id(base.table).ok_or(unknown)?;
+        let before = FrozenView::trusted(&last.write.0).map_err(WriteError::Damaged)?;
+        let write = FrozenView::trusted(&base.write.0).map_err(WriteError::Damaged)?;
+        last.write = mutation::frozen::merge(&table.schema, before, write);
+    }
+    Ok(merged)
 }
 
 fn is_view(schema: &Schema, id: TableId) -> bool {
