@@ -42,6 +42,11 @@ fn frozen_mutation(bytes: &[u8]) {
     for part in frozen::split(&schema, view, 100) {
         assert!(part.view().is_ok());
     }
+    let attached: Vec<_> = view.attached().map(|it| it.to_owned()).collect();
+    let (alone, others) = view.to_owned().detach();
+    assert!(alone.view().is_ok_and(|it| !it.has_attached()) && others == attached);
+    let again = alone.clone().attach(others.clone()).detach();
+    assert_eq!(again, (alone, others), "what was detached does not come back");
 }
 
 fn rows(a: &[u8], b: &[u8]) {

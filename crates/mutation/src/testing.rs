@@ -371,6 +371,12 @@ pub fn mutation_of(key: Vec<u8>) -> BoxedStrategy<FrozenMutation> {
     any.prop_map(freeze).boxed()
 }
 
+/// Such a mutation that carries up to four others, of other partitions.
+pub fn carrying(key: Vec<u8>) -> BoxedStrategy<FrozenMutation> {
+    let others = vec(prop_oneof![mutation_of(vec![2]), mutation_of(vec![3, 4])], 0..4);
+    (mutation_of(key), others).prop_map(|(one, others)| one.attach(others)).boxed()
+}
+
 /// Any mutation of one of four partitions.
 pub fn mutation() -> BoxedStrategy<FrozenMutation> {
     (0i32..4).prop_flat_map(|k| mutation_of(partition_key(k))).boxed()

@@ -240,7 +240,7 @@ fn put_bound(out: &mut Vec<u8>, position: &ClusteringPosition) {
     out.put_u8(position.weight as u8);
 }
 
-/// Both mutations of one partition as one. Panics when they are of different partitions.
+/// Both mutations of one partition as one, which carries what each of them carries. Panics when they are of different partitions.
 pub fn merge(schema: &TableSchema, a: FrozenView<'_>, b: FrozenView<'_>) -> FrozenMutation {
     let same = a.table() == b.table() && a.key() == b.key();
     assert!(same, "mutations of two partitions do not merge");
@@ -253,11 +253,18 @@ pub fn merge(schema: &TableSchema, a: FrozenView<'_>, b: FrozenView<'_>) -> Froz
         view.ranges().for_each(|range| builder.delete_range(range));
         view.rows().for_each(|(key, row)| builder.row(key, row.bytes()));
     }
-    builder.freeze()
+    let merged = builder.freeze();
+    match a.has_attached() || b.has_attached() {
+        true => {
+            let all = a.attached().chain(b.attached());
+            merged.attach(all.map(|it| it.to_owned()).collect())
+        }
+        false => merged,
+    }
 }
 
 /// The same changes as several mutations of about `bytes_max` at most (a row is never split).
-/// Together, in any order, they merge to the whole.
+/// Together, in any order, they merge to the whole. The first carries what is attached.
 pub fn split(schema: &TableSchema, view: FrozenView<'_>, bytes_max: usize) -> Vec<FrozenMutation> {
     let mut out = Vec::new();
     let mut builder = MutationBuilder::new(schema, view.key());
@@ -276,6 +283,10 @@ pub fn split(schema: &TableSchema, view: FrozenView<'_>, bytes_max: usize) -> Ve
     }
     if !builder.is_empty() || out.is_empty() {
         out.push(builder.freeze());
+    }
+    if view.has_attached() {
+        let first = out.swap_remove(0);
+        out.push(first.attach(view.attached().map(|it| it.to_owned()).collect()));
     }
     out
 }

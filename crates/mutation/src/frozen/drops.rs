@@ -20,7 +20,7 @@ pub fn drop_times(schema: &TableSchema) -> Vec<(ColumnId, i64)> {
 
 /// The mutation without the cells, elements and deletions of collections that are not newer than
 /// the drop of their column ([`drop_times`]); `None` if all is newer. SSTables are read in the same
-/// way, so nothing shows until a flush and is lost then.
+/// way, so nothing shows until a flush and is lost then. What is attached stays as it is.
 pub fn newer_than_drops(
     schema: &TableSchema,
     view: &FrozenView<'_>,
@@ -37,7 +37,8 @@ pub fn newer_than_drops(
     }
     view.ranges().for_each(|range| builder.delete_range(range));
     view.rows().for_each(|(key, row)| builder.row(key, &newer_row(row, drops)));
-    Some(builder.freeze())
+    let attached = view.attached().map(|it| it.to_owned()).collect();
+    Some(builder.freeze().attach(attached))
 }
 
 fn dropped_at(drops: &[(ColumnId, i64)], id: ColumnId) -> i64 {

@@ -7,8 +7,13 @@
 //! [ranges: vint count, (start prefix vint_bytes, weight u8, end prefix vint_bytes, weight u8,
 //!                       ts be64, deletion_time be64)*]     flag 4
 //! rows: vint count, (clustering key vint_bytes, row vint_bytes)*
+//! [attached: vint count, (mutation vint_bytes)*]           flag 8
 //! ```
 //! Weights are 0xff (before) or 0x01 (after).
+//!
+//! A mutation may carry others, of other tables: whoever made it knows what is to be written with
+//! it. Who looks at its table, key and rows sees nothing of them; they go where it goes, and are
+//! written with it, or not at all.
 //!
 //! Invariants
 //!  - *sorted-rows*: rows ascend by clustering key, each key once; ranges are normalized
@@ -16,12 +21,15 @@
 //!    depend on it check it against the schema ([`FrozenView::check_order`]).
 //!  - *vouched-for*: a [`FrozenMutation`] is sound: a builder has made it, or whoever took its
 //!    bytes in from outside of the process has checked them with [`FrozenMutation::view`].
+//!  - *carried-once*: what is attached ascends by its bytes, each once, and carries nothing itself.
 
+mod attached;
 mod build;
 mod drops;
 #[cfg(test)]
 mod tests;
 
+pub use attached::Attached;
 pub use build::{MutationBuilder, merge, split};
 pub use drops::{drop_times, newer_than_drops};
 
@@ -38,6 +46,8 @@ const VERSION: u8 = 1;
 const HAS_TOMBSTONE: u8 = 0x01;
 const HAS_STATIC: u8 = 0x02;
 const HAS_RANGES: u8 = 0x04;
+const HAS_ATTACHED: u8 = 0x08;
+const FLAGS: u8 = HAS_TOMBSTONE | HAS_STATIC | HAS_RANGES | HAS_ATTACHED;
 
 /// An owned frozen mutation; can be handed to another shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +75,14 @@ pub struct FrozenView<'a> {
     range_count: u64,
     ranges: &'a [u8],
     row_count: u64,
+    /// With what is attached behind them.
     rows: &'a [u8],
+    has_attached: bool,
 }
 
 impl<'a> FrozenView<'a> {
-    /// Checks all of `bytes`, rows included, in one walk: use it where bytes enter.
+    /// Checks all of `bytes`, rows and what is attached included, in one walk: use it where bytes
+    /// enter.
     pub fn parse(bytes: &'a [u8]) -> Result<FrozenView<'a>, Damaged> {
         let view = FrozenView::trusted(bytes)?;
         if let Some(row) = view.static_row {
@@ -81,10 +94,12 @@ impl<'a> FrozenView<'a> {
                 .map_err(|damage| damage.from_base(offset_in(bytes, view.rows)))?;
             RowView::parse(row).map_err(|damage| damage.from_base(offset_in(bytes, row)))?;
         }
-        if !cursor.is_empty() {
-            let damage = cursor.damaged("bytes after the last row of a mutation");
-            return Err(damage.from_base(offset_in(bytes, view.rows)));
-        }
+        let end = match view.has_attached {
+            true => attached::check(&mut cursor),
+            false if cursor.is_empty() => Ok(()),
+            false => Err(cursor.damaged("bytes after the last row of a mutation")),
+        };
+        end.map_err(|damage| damage.from_base(offset_in(bytes, view.rows)))?;
         Ok(view)
     }
 
@@ -97,7 +112,7 @@ impl<'a> FrozenView<'a> {
         let table = TableId::from_bytes(cursor.array("table id")?);
         let key = cursor.vint_bytes("partition key")?;
         let flags = cursor.u8("mutation flags")?;
-        if flags & !(HAS_TOMBSTONE | HAS_STATIC | HAS_RANGES) != 0 {
+        if flags & !FLAGS != 0 {
             return Err(cursor.damaged("unknown mutation flags"));
         }
         let mut tombstone = Tombstone::NONE;
@@ -130,10 +145,12 @@ impl<'a> FrozenView<'a> {
             ranges,
             row_count,
             rows,
+            has_attached: flags & HAS_ATTACHED != 0,
         })
     }
 
-    /// Checks *sorted-rows* against the order of the table.
+    /// Checks *sorted-rows* against the order of the table. What is attached is of other tables:
+    /// it is checked against theirs.
     pub fn check_order(&self, order: &ClusteringOrder) -> Result<(), Damaged> {
         if self.row_count < 2 {
             return Ok(());
@@ -189,13 +206,13 @@ impl<'a> FrozenView<'a> {
     pub fn rows(&self) -> Rows<'a> {
         Rows { cursor: Cursor::new(self.rows), left: self.row_count }
     }
-    /// Whether it changes nothing.
+    /// Whether it changes nothing, and carries nothing.
     pub fn is_empty(&self) -> bool {
-        let counts = self.range_count == 0 && self.row_count == 0;
+        let counts = self.range_count == 0 && self.row_count == 0 && !self.has_attached;
         counts && self.tombstone.is_none() && self.static_row.is_none()
     }
 
-    /// The mutation as the fragments of a stream in table order.
+    /// The mutation, but for what is attached, as the fragments of a stream in table order.
     pub fn fragments(&self, order: &ClusteringOrder) -> Vec<Fragment> {
         let mut list = RangeTombstoneList::new();
         self.ranges().for_each(|range| list.insert(order, range));

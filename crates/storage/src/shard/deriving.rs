@@ -1,11 +1,13 @@
-//! Tables whose writes bring others with them: those of the views of a base table.
+//! Writes that bring others with them: those of tables that have views, and those that carry what
+//! is to be written with them (`FrozenView::attached`).
 //!
 //! Who knows what follows from a write stands above storage, and is registered as [`Deriving`].
-//! Every write of a table that derives is handed to it, whoever writes: it reads what is there,
-//! derives, and writes all of it by [`crate::Storage::enter_all`], which asks nobody. One mutation is
-//! asked about first in the step in which it could enter ([`Deriving::at_once`]): where what follows
-//! from it is of this shard, and what has to be known for that is in memory, all of it enters in that
-//! step, and nobody is waited for.
+//! Every write of a table that derives, and every one that carries others, is handed to it, whoever
+//! writes: it reads what is there, derives, detaches, and writes all of it by
+//! [`crate::Storage::enter_all`], which asks nobody, and takes nothing that carries others. One
+//! mutation that carries nothing is asked about first in the step in which it could enter
+//! ([`Deriving::at_once`]): where what follows from it is of this shard, and what has to be known for
+//! that is in memory, all of it enters in that step, and nobody is waited for.
 //!
 //! Invariants
 //!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:
@@ -22,7 +24,7 @@
 //!    waited for by who derives from what the table has already
 //!    ([`crate::Storage::await_underived`]). Those that need not wait enter in the step that looks
 //!    at the flag, and are not counted.
-//!  - *one-test*: a write of any other table pays for one look at a flag of its table.
+//!  - *one-test*: any other write pays for one look at a flag of its table, and one at its own.
 
 use super::Shard;
 use super::before::Before;
@@ -45,8 +47,8 @@ pub enum Promise {
     OnDisk,
 }
 
-/// Writes mutations with all that follows from them. Mutations of one call are one group; those of
-/// tables that do not derive may be among them.
+/// Writes mutations with all that follows from them, and all that they carry. Mutations of one call
+/// are one group; those from which nothing follows may be among them.
 pub trait Deriving {
     fn write(
         &self,
@@ -87,7 +89,11 @@ impl Shard {
         mutation: &FrozenMutation,
         promise: Promise,
     ) -> Result<(), WriteError> {
-        match self.derive_at_once(target, mutation) {
+        let at_once = match target.view.has_attached() {
+            true => None,
+            false => self.derive_at_once(target, mutation),
+        };
+        match at_once {
             Some(entered) => self.keep(entered, promise).await,
             None => self.derive(std::slice::from_ref(mutation), promise).await,
         }

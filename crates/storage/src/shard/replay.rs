@@ -353,6 +353,9 @@ impl Shard {
 
     async fn apply_replayed(&self, log: Log, payload: &[u8]) -> Result<(), Damaged> {
         let view = FrozenView::parse(payload)?;
+        if view.has_attached() {
+            return Err(Damaged::new("an entry that carries others", 0));
+        }
         let table = self.table(view.table());
         let Some(table) = table else { return Ok(()) };
         view.check_order(&table.schema.borrow().order)?;

@@ -64,7 +64,7 @@ impl Shard {
         if let Some(newer) = target.table.newer_than_drops(&target.view) {
             return Box::pin(self.apply(&newer)).await;
         }
-        if target.table.derives.get() {
+        if target.derives() {
             return self.derive_one(&target, mutation, Promise::AsConfigured).await;
         }
         let entry = [(target.table.id, &mutation.0[..])];
@@ -81,7 +81,7 @@ impl Shard {
         if let Some(newer) = target.table.newer_than_drops(&target.view) {
             return Box::pin(self.apply_durably(&newer)).await;
         }
-        if target.table.derives.get() {
+        if target.derives() {
             return self.derive_one(&target, mutation, Promise::OnDisk).await;
         }
         let entry = [(target.table.id, &mutation.0[..])];
@@ -98,7 +98,7 @@ impl Shard {
         if let Some(newer) = newer_than_drops(&targets, mutations) {
             return Box::pin(self.apply_all(&newer)).await;
         }
-        if targets.iter().any(|target| target.table.derives.get()) {
+        if targets.iter().any(Target::derives) {
             return match (&targets[..], mutations) {
                 ([target], [mutation]) => {
                     self.derive_one(target, mutation, Promise::AsConfigured).await
@@ -373,6 +373,12 @@ fn newer_than_drops(
 }
 
 impl Target<'_> {
+    /// Whether more is written with it.
+    #[inline]
+    fn derives(&self) -> bool {
+        self.table.derives.get() || self.view.has_attached()
+    }
+
     /// Does what entering takes long for, as far as it can be done before.
     async fn prepare(&self) {
         let memtable = self.tablet.active.borrow().clone();
@@ -392,6 +398,7 @@ impl Target<'_> {
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
         let Target { table, tablet, key, view, logged, ahead } = self;
         debug_assert!(!*logged || !held.is_empty(), "logged-first: in no segment");
+        assert!(!view.has_attached(), "one-group: what is attached would be lost");
         let held = if *logged { held } else { &[] };
         if table.dropped.get() {
             // Dropped while the write waited: nobody would let go of the segments.

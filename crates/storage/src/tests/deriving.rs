@@ -48,8 +48,11 @@ impl Deriving for Mirror {
     ) -> LocalFuture<'_, Result<(), WriteError>> {
         self.calls.set(self.calls.get() + 1);
         Box::pin(async move {
+            let (mutations, carried): (Vec<_>, Vec<_>) =
+                mutations.into_iter().map(FrozenMutation::detach).unzip();
             let mut all = mutations.clone();
             all.extend(mutations.iter().filter_map(|one| mirrored(one.view().unwrap())));
+            all.extend(carried.into_iter().flatten());
             if self.writes_apart {
                 for one in all {
                     let entered = storage().enter_all(&[one]).await?;
@@ -140,6 +143,45 @@ fn what_a_write_brings_with_it_survives_with_it() {
     }
     let apart = (0..60).filter(|seed| !agree(*seed, true)).count();
     assert!(5 < apart, "writes that were apart were found {apart} times");
+}
+
+/// What is carried by a write of a table that does not derive goes into its group.
+#[test]
+fn what_a_write_carries_survives_with_it() {
+    let one = |at: i64| write(&table(2), 1, at as u32, at, b"x");
+    let other = |at: i64| write(&table(1), 4, at as u32, at, b"y");
+    let carries = move |at: i64| one(at).attach(vec![other(at)]);
+    let mut node = SimNode::new(7, 1);
+    node.run(async move {
+        let storage = open(config()).await;
+        for refused in [
+            storage.apply(carries(1)).await,
+            storage.apply_durably(carries(1)).await,
+            storage.apply_all(vec![one(1), carries(1)]).await,
+        ] {
+            assert!(matches!(refused, Err(WriteError::Stopped)), "{refused:?}");
+        }
+        let mirror = Rc::new(Mirror::default());
+        storage.derive_with(Some(mirror.clone()));
+        storage.apply(carries(2)).await.unwrap();
+        storage.apply_durably(carries(3)).await.unwrap();
+        storage.apply_all(vec![one(9), carries(4)]).await.unwrap();
+        storage.apply(one(5)).await.unwrap();
+        assert_eq!(mirror.calls.get(), 3);
+        storage.flush(table(2).id).await.unwrap();
+        storage.apply_durably(carries(6)).await.unwrap();
+    });
+    node.crash();
+    node.run(async {
+        let storage = open(config()).await;
+        storage.replay(Log::Data).await.unwrap();
+        let rows_of = async |id, partition| {
+            let rows = rows(&storage, &table(id), partition).await;
+            rows.into_keys().collect::<Vec<u32>>()
+        };
+        assert_eq!(rows_of(2, 1).await, [2, 3, 4, 5, 6, 9]);
+        assert_eq!(rows_of(1, 4).await, [2, 3, 4, 6]);
+    });
 }
 
 /// *nothing-underived*: no way leads past who derives, and without him there is none.
