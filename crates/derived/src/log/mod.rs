@@ -57,8 +57,9 @@ use model::{TableSchema, Uuid};
 use mutation::{FrozenMutation, FrozenView, MutationBuilder};
 use record::{Body, Record, Scribe, bound_operations, operation};
 use smallvec::SmallVec;
-use split::{Change, Deed, split};
+use split::{Change, Deed, only_change, split};
 use std::convert::Infallible;
+use std::slice;
 
 /// Bytes of a stream's id.
 pub const STREAM_ID_BYTES: usize = 16;
@@ -93,15 +94,26 @@ impl LogPlan {
         mut uuid: impl FnMut(i64) -> Uuid,
     ) -> Result<Vec<FrozenMutation>, E> {
         assert!(what.write.table() == self.base.id, "a write of another table");
+        let scribe = Scribe::new(self, what);
+        if !self.has_images()
+            && let Some(change) = only_change(what.write)
+        {
+            // As most are: one row, of which nothing was read.
+            let id = stream(change.time)?;
+            let time_uuid = uuid(change.time).into_bytes();
+            let out = Vec::with_capacity(scribe.room());
+            let mut builder = MutationBuilder::reusing(&self.log, &id, out);
+            let set = slice::from_ref(&change);
+            put(&scribe, &deltas(set, what.origin), (change.time, time_uuid), &mut builder);
+            return Ok(vec![builder.freeze()]);
+        }
         let changes = split(what.write);
         let mut states = self.has_images().then(|| States::of(self, what));
-        let scribe = Scribe::new(self, what);
-        let mut out = Streams { log: &self.log, open: SmallVec::new(), room: scribe.room() };
+        let mut out = Streams { log: &self.log, open: Vec::new(), room: scribe.room() };
         for set in changes.chunk_by(|a, b| a.time == b.time) {
             let time = set[0].time;
             let id = stream(time)?;
             let time_uuid = uuid(time).into_bytes();
-            let builder = out.of(id);
             let records = match &mut states {
                 None => deltas(set, what.origin),
                 Some(states) => {
@@ -112,17 +124,28 @@ impl LogPlan {
                     records
                 }
             };
-            let last = records.len() - 1;
-            for (number, record) in records.iter().enumerate() {
-                let key = record::clustering(time_uuid, number);
-                let written = builder.row_with(&key, |row| {
-                    scribe.write(record, time, number == last, row);
-                    Ok::<(), Infallible>(())
-                });
-                let Ok(()) = written;
-            }
+            put(&scribe, &records, (time, time_uuid), out.of(id));
         }
         Ok(out.open.into_iter().map(|(_, builder)| builder.freeze()).collect())
+    }
+}
+
+/// Writes a set of that time.
+fn put(
+    scribe: &Scribe<'_>,
+    records: &[Record<'_>],
+    (time, uuid): (i64, [u8; 16]),
+    out: &mut MutationBuilder<'_>,
+) {
+    assert!(!records.is_empty(), "numbered: a set of nothing");
+    let last = records.len() - 1;
+    for (number, record) in records.iter().enumerate() {
+        let key = record::clustering(uuid, number);
+        let written = out.row_with(&key, |row| {
+            scribe.write(record, time, number == last, row);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = written;
     }
 }
 
@@ -157,7 +180,7 @@ fn deltas<'r>(set: &'r [Change<'_>], origin: Origin) -> Records<'r> {
 /// The mutations of the log that are being made: nearly always one.
 struct Streams<'p> {
     log: &'p TableSchema,
-    open: SmallVec<[([u8; STREAM_ID_BYTES], MutationBuilder<'p>); 1]>,
+    open: Vec<([u8; STREAM_ID_BYTES], MutationBuilder<'p>)>,
     room: usize,
 }
 

@@ -18,6 +18,9 @@ pub struct LogPlan {
     pub(super) clustering: Vec<ColumnId>,
     /// By their ids in the base table.
     pub(super) columns: Vec<Mirror>,
+    /// Whether ids in the log ascend so: what every log has, the key, and values of columns by
+    /// their ids in the base table. A row of the log is written at once then.
+    pub(super) is_in_order: bool,
 }
 
 /// A column of the base table that is no key, and its columns in the log.
@@ -76,13 +79,22 @@ impl LogPlan {
             columns.push(mirror(log, column)?);
         }
         columns.sort_by_key(|column| column.base);
+        let operation = id(cdc::OPERATION, &Type::TinyInt)?;
+        let ttl = id(cdc::TTL, &Type::BigInt)?;
+        let end_of_batch = id(cdc::END_OF_BATCH, &Type::Boolean)?;
+        let partition = base.partition_key().iter().map(key).collect::<Result<Vec<_>, _>>()?;
+        let clustering = base.clustering().iter().map(key).collect::<Result<Vec<_>, _>>()?;
+        let first = [operation, ttl, end_of_batch];
+        let ids = first.iter().chain(&partition).chain(&clustering);
+        let ids = ids.chain(columns.iter().map(|column| &column.value));
         Ok(LogPlan {
             options,
-            operation: id(cdc::OPERATION, &Type::TinyInt)?,
-            ttl: id(cdc::TTL, &Type::BigInt)?,
-            end_of_batch: id(cdc::END_OF_BATCH, &Type::Boolean)?,
-            partition: base.partition_key().iter().map(key).collect::<Result<_, _>>()?,
-            clustering: base.clustering().iter().map(key).collect::<Result<_, _>>()?,
+            is_in_order: ids.is_sorted(),
+            operation,
+            ttl,
+            end_of_batch,
+            partition,
+            clustering,
             columns,
             base: base.clone(),
             log: log.clone(),

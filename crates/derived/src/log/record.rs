@@ -166,21 +166,57 @@ impl<'a> Scribe<'a> {
         is_last: bool,
         row: &mut RowBuilder,
     ) {
-        let mut scratch = Vec::new();
-        let operation = record.operation.to_be_bytes();
-        let ttl = i64::from(record.ttl).to_be_bytes();
-        let mut fields = Fields { list: SmallVec::new(), scratch: &mut scratch };
-        fields.list.extend(self.partition.iter().map(|(id, part)| (*id, Value::At(part))));
-        let parts = clustering_components(record.clustering);
-        let parts = self.plan.clustering.iter().zip(parts);
-        fields.list.extend(parts.map(|(id, part)| (*id, Value::At(part))));
-        fields.at(self.plan.operation, &operation);
+        row.marker(match self.ttl {
+            0 => Marker::Live { timestamp: time },
+            ttl => {
+                let expiry = self.now.saturating_add(i64::from(ttl));
+                Marker::Expiring { timestamp: time, expiry, ttl }
+            }
+        });
+        if self.plan.is_in_order
+            && let Body::Cells(Cells { row: cells, part: Part::Whole, .. }) = &record.body
+            && self.plan.options.delta == Delta::Full
+            && let Some((_, values)) = cells.values_of_one_time()
+        {
+            // As nearly all are.
+            self.head(record, is_last, |id, value| row.value_as_marker(id, value));
+            let mut columns = self.plan.columns.iter().peekable();
+            for (id, value) in values {
+                while columns.next_if(|column| column.base < id).is_some() {}
+                if let Some(column) = columns.next_if(|column| column.base == id) {
+                    row.value_as_marker(column.value, value);
+                }
+            }
+            return;
+        }
+        self.any(record, time, is_last, row);
+    }
+
+    /// What a row has whatever it tells of.
+    #[inline]
+    fn head(&self, record: &Record<'_>, is_last: bool, mut put: impl FnMut(ColumnId, &[u8])) {
+        put(self.plan.operation, &record.operation.to_be_bytes());
         if 0 < record.ttl {
-            fields.at(self.plan.ttl, &ttl);
+            put(self.plan.ttl, &i64::from(record.ttl).to_be_bytes());
         }
         if is_last {
-            fields.at(self.plan.end_of_batch, TRUE);
+            put(self.plan.end_of_batch, TRUE);
         }
+        self.partition.iter().for_each(|(id, part)| put(*id, part));
+        let parts = clustering_components(record.clustering);
+        self.plan.clustering.iter().zip(parts).for_each(|(id, part)| put(*id, part));
+    }
+
+    /// The columns of any row.
+    fn any(&self, record: &Record<'_>, time: i64, is_last: bool, row: &mut RowBuilder) {
+        let mut scratch = Vec::new();
+        let mut fields = Fields { list: SmallVec::new(), scratch: &mut scratch };
+        self.head(record, is_last, |id, value| {
+            fields.made(id, |out| {
+                out.put(value);
+                true
+            });
+        });
         match &record.body {
             Body::Keys => {}
             Body::Cells(cells) if self.plan.options.delta == Delta::Full => {
@@ -189,25 +225,14 @@ impl<'a> Scribe<'a> {
             Body::Cells(_) => {}
             Body::Image(image) => image_of(self.plan, image, self.now, &mut fields),
         }
-        fields.list.sort_unstable_by_key(|(id, _)| *id);
-        let list = fields.list;
-        let expiry = self.now.saturating_add(i64::from(self.ttl));
-        row.marker(match self.ttl {
-            0 => Marker::Live { timestamp: time },
-            ttl => Marker::Expiring { timestamp: time, expiry, ttl },
-        });
+        let mut list = fields.list;
+        list.sort_unstable_by_key(|(id, _)| *id);
         for (id, value) in &list {
             let value = match value {
                 Value::At(bytes) => bytes,
                 Value::Made(start, end) => &scratch[*start..*end],
             };
-            row.cell(
-                *id,
-                match self.ttl {
-                    0 => Cell::live(time, value),
-                    ttl => Cell::expiring(time, value, expiry, ttl),
-                },
-            );
+            row.value_as_marker(*id, value);
         }
     }
 }

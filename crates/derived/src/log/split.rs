@@ -152,6 +152,22 @@ pub(super) fn split(write: FrozenView<'_>) -> SmallVec<[Change<'_>; 1]> {
     out
 }
 
+/// The change of a write that is values of one row with one time, as most are.
+pub(super) fn only_change(write: FrozenView<'_>) -> Option<Change<'_>> {
+    let is_row = write.row_count() == 1 && write.static_row().is_none();
+    if !is_row || 0 < write.range_count() || !write.tombstone().is_none() {
+        return None;
+    }
+    let (key, row) = write.rows().next()?;
+    let (time, _) = row.values_of_one_time()?;
+    let cells = Cells { row, ttl: 0, part: Part::Whole };
+    let deed = match row.marker() {
+        Some(_) => Deed::Insert(key, cells),
+        None => Deed::Update(key, cells),
+    };
+    Some(Change { time, deed })
+}
+
 /// What a row has of one time and lifetime.
 #[derive(Clone, Copy, Debug)]
 struct Layer {

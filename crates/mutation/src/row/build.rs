@@ -89,6 +89,26 @@ impl RowBuilder {
         self.any_cell(column, cell);
     }
 
+    /// A value with the time and the lifetime of the row's marker. Panics if that is dead or not
+    /// there, beside a row tombstone, and if `column` is not greater than the last one.
+    #[inline]
+    pub fn value_as_marker(&mut self, column: ColumnId, value: &[u8]) {
+        let form = match self.marker {
+            Some(Marker::Live { .. }) => LIVE_AT_BASE,
+            Some(Marker::Expiring { .. }) => EXPIRING_AS_MARKER,
+            _ => panic!("a value as a marker that is not live"),
+        };
+        assert!(self.tombstone.is_none(), "a value as a marker that may be covered");
+        self.begin_column(column);
+        if column.0 < 0x80 >> FORM_BITS && value.len() < 0x80 {
+            self.out.reserve(2 + value.len());
+            self.out.put(&[(column.0 as u8) << FORM_BITS | form, value.len() as u8]);
+            return self.out.put(value);
+        }
+        self.out.put_vint((column.0 as u64) << FORM_BITS | form as u64);
+        self.out.put_vint_bytes(value);
+    }
+
     fn any_cell(&mut self, column: ColumnId, cell: Cell<'_>) {
         if self.tombstone.covers(cell.timestamp) {
             return;

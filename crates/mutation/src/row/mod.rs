@@ -317,6 +317,13 @@ impl<'a> RowView<'a> {
         let is_live = self.bytes.first() == Some(&(HAS_MARKER | HAS_BASE));
         is_live.then(|| (self.base, self.at_base()))
     }
+    /// Of a row that is nothing but values with one timestamp, and a live marker of the same or
+    /// none: the timestamp and the values.
+    #[inline]
+    pub fn values_of_one_time(&self) -> Option<(i64, ValuesAtBase<'a>)> {
+        let is_plain = self.bytes.first().is_some_and(|flags| flags & !HAS_MARKER == HAS_BASE);
+        (is_plain && self.at_base().reach_the_end()).then(|| (self.base, self.at_base()))
+    }
     /// Its columns up to the first one that is anything but a value with the timestamp of the row.
     #[inline]
     fn at_base(&self) -> ValuesAtBase<'a> {
