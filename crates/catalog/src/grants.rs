@@ -20,9 +20,9 @@ pub fn consequences<L>(
         SchemaChange::CreateKeyspace(it) => {
             created(&[Resource::Keyspace(it.name.clone()), Resource::FunctionsIn(it.name.clone())])
         }
-        // Who may read or alter a view is said of its base.
+        // Who may read or alter a view or a log is said of its base.
         SchemaChange::CreateTable(it)
-            if it.view.is_none() && before.table(&it.keyspace, &it.name).is_none() =>
+            if !it.is_derived() && before.table(&it.keyspace, &it.name).is_none() =>
         {
             created(&[Resource::table(&it.keyspace, &it.name)])
         }

@@ -80,6 +80,7 @@ fn timestamps(table: &TableSchema, schema: &Schema) -> Vec<VirtualRow> {
         row(table, values)
     };
     let mut rows = Vec::new();
+    debug_assert!(table.name == "cdc_timestamps", "by-column: rows of {}", table.name);
     for (key, streams) in logged(schema) {
         rows.extend(streams.sets().iter().map(|set| of_set(&key, set)));
     }
@@ -120,6 +121,7 @@ fn generations(table: &TableSchema, streams: &Streams) -> Vec<VirtualRow> {
 
 fn descriptions(table: &TableSchema, streams: &Streams) -> Vec<VirtualRow> {
     let mut rows = Vec::new();
+    debug_assert!(table.name.starts_with("cdc_streams"), "by-column: rows of {}", table.name);
     for set in streams.sets() {
         for (last, of_range) in set.ranges() {
             let mut names: Vec<&[u8]> = of_range.iter().map(|stream| &stream.0[..]).collect();

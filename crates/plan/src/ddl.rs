@@ -11,9 +11,10 @@
 //!
 //! In reading order: [`keyspace`], [`types`], [`table`], [`alter`], [`user_type`], [`options`]
 //! (what `WITH` says of tables), [`compaction`], [`properties`], [`function`], [`derived`] (views
-//! and indexes, and what changes of tables mean for them).
+//! and indexes, and what changes of tables mean for them), [`cdc`] (the same of logs of changes).
 
 mod alter;
+mod cdc;
 mod compaction;
 mod derived;
 mod function;
@@ -54,8 +55,9 @@ pub struct Context {
     pub keyspace: Option<String>,
     /// The data centers of the cluster.
     pub data_centers: Vec<DataCenter>,
-    /// The id that a new table gets.
+    /// The id that a new table gets, and that of its log.
     pub table_id: Uuid,
+    pub log_id: Uuid,
     /// Microseconds: when columns are dropped that the statement gives no time for.
     pub now_micros: i64,
     /// The value of a marker in `USING TIMESTAMP`, where there is one.
@@ -63,6 +65,9 @@ pub struct Context {
     pub rules: Rules,
     /// Whether all nodes of the cluster can have views and indexes.
     pub has_views: bool,
+    /// Whether they can have logs of changes, and whether there are streams of the ring for them.
+    pub has_cdc: bool,
+    pub has_streams: bool,
 }
 
 /// Changes, in order; none if there is nothing to do.
@@ -82,14 +87,20 @@ fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Dec
             derived::check_keyspaces(schema, keyspace::alter(schema, it, context)?, context)
         }
         SchemaStatement::DropKeyspace(it) => keyspace::drop(schema, it),
-        SchemaStatement::CreateTable(it) => table::create(schema, it, context),
+        SchemaStatement::CreateTable(it) => {
+            cdc::follow(schema, table::create(schema, it, context)?, context)
+        }
         SchemaStatement::AlterTable(it) => {
             derived::refuse_view(schema, &it.name, "ALTER", context)?;
-            derived::follow(schema, alter::decide(schema, it, context)?)
+            cdc::check_altered(schema, &it.name, &it.action, context)?;
+            let changes = derived::follow(schema, alter::decide(schema, it, context)?)?;
+            cdc::follow(schema, changes, context)
         }
         SchemaStatement::DropTable(it) => {
             derived::refuse_view(schema, &it.name, "DROP", context)?;
-            derived::follow(schema, table::drop(schema, it, context)?)
+            cdc::check_dropped(schema, &it.name, context)?;
+            let changes = derived::follow(schema, table::drop(schema, it, context)?)?;
+            cdc::follow(schema, changes, context)
         }
         SchemaStatement::CreateType(it) => user_type::create(schema, it, context),
         SchemaStatement::AlterType(it) => user_type::alter(schema, it, context),

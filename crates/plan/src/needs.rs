@@ -67,9 +67,13 @@ fn of_read(table: &TableSchema) -> Option<Need> {
     (!for_all).then(|| Need::new(Permission::Select, of_table(table)))
 }
 
-/// A table; the base of a view, whose rows a view has.
+/// A table; the base of a view or a log, which has the base's rows.
 fn of_table(table: &TableSchema) -> Resource {
-    let base = table.view.as_ref().map_or(&table.name, |view| &view.base_name);
+    let base = match (&table.view, &table.log) {
+        (Some(view), _) => &view.base_name,
+        (None, Some(log)) => &log.base_name,
+        (None, None) => &table.name,
+    };
     Resource::table(&table.keyspace, base)
 }
 
@@ -118,8 +122,14 @@ pub fn of_schema(
     let one = |permission, resource| Ok(vec![Need::new(permission, resource)]);
     let all_of =
         |name: &QualifiedName| Ok::<_, Error>(Resource::Keyspace(home(name, keyspace)?.to_owned()));
+    // Who may alter or drop a table may do so with its log.
     let table = |name: &QualifiedName| {
-        Ok::<_, Error>(Resource::table(home(name, keyspace)?, &name.name.text))
+        let owner = home(name, keyspace)?;
+        let known = schema.table(owner, &name.name.text).filter(|it| it.schema.log.is_some());
+        Ok::<_, Error>(match known {
+            Some(log) => of_table(&log.schema),
+            None => Resource::table(owner, &name.name.text),
+        })
     };
     match statement {
         SchemaStatement::CreateKeyspace(_) => one(Create, Resource::AllKeyspaces),

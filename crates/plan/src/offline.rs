@@ -166,10 +166,13 @@ impl State {
                 owners: u32::MAX as usize,
             }],
             table_id: Uuid::from_u64_pair(self.micros as u64, self.tables.len() as u64),
+            log_id: Uuid::from_u64_pair(self.micros as u64, u64::MAX - self.tables.len() as u64),
             now_micros: self.micros,
             timestamp: None,
             rules: Rules::of_tools(),
             has_views: true,
+            has_cdc: true,
+            has_streams: true,
         };
         if let Some(name) = name_of(statement) {
             if let Some(keyspace) = &mut name.keyspace {

@@ -29,10 +29,13 @@ pub(crate) async fn execute(
         keyspace: session.keyspace().map(|name| name.to_string()),
         data_centers,
         table_id: Cluster::new_table_id(),
+        log_id: Cluster::new_table_id(),
         now_micros: runtime::time::wall_micros(),
         timestamp,
         rules: rules.clone(),
         has_views: cluster.topology().allows(features::VIEWS),
+        has_cdc: cluster.topology().allows(features::CDC),
+        has_streams: has_streams(&cluster),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
         let function = function_definition(&cluster.schema(), create, &context)?;
@@ -71,6 +74,13 @@ pub(crate) async fn execute(
     let warnings = warnings.inspect(|(rule, _)| rule.iter().for_each(|rule| met.count(*rule)));
     let warnings = warnings.map(|(_, text)| text).collect();
     Ok(Response { warnings, ..Response::of(kind) })
+}
+
+/// Whether changes of tables without tablets have streams to go to; a node that is alone makes
+/// them with the table.
+fn has_streams(cluster: &Cluster) -> bool {
+    let topology = cluster.topology();
+    !topology.streams().is_empty() || topology.present().next().is_none()
 }
 
 /// The keyspace whose replication it says.

@@ -3,7 +3,7 @@
 //! Invariants
 //!  - *in-order-of-need*: statements stand in an order in which they can be executed: a keyspace,
 //!    its types (those that others use first), its functions, its aggregates, its tables each with
-//!    its indexes, its views; then, WITH INTERNALS, roles, grants and service levels.
+//!    its indexes and its log, its views; then, WITH INTERNALS, roles, grants and service levels.
 //!  - *round-trip*: executing a description gives the same schema; WITH INTERNALS the same ids
 //!    and dropped columns too.
 //!
@@ -11,6 +11,7 @@
 //! hashed passwords are for superusers.
 
 mod access;
+mod logs;
 mod paging;
 #[cfg(test)]
 mod tests;
@@ -256,9 +257,10 @@ impl<'a> Scope<'a> {
         entries.extend(types(entry));
         entries.extend(functions(entry));
         entries.extend(aggregates(entry));
-        for table in entry.tables.values().filter(|table| table.schema.view.is_none()) {
+        for table in entry.tables.values().filter(|table| !table.schema.is_derived()) {
             entries.push(table_entry(table, self.internals));
             entries.extend(self.indexes(table));
+            entries.extend(self.log(table));
         }
         let views = views::views(self.schema, entry).into_iter();
         entries.extend(views.map(|view| self.view_entry(view)));
@@ -266,7 +268,7 @@ impl<'a> Scope<'a> {
     }
 
     fn tables(&self, entry: &KeyspaceEntry) -> Vec<Entry> {
-        let tables = entry.tables.values().filter(|table| table.schema.view.is_none());
+        let tables = entry.tables.values().filter(|table| !table.schema.is_derived());
         tables.map(|table| table_entry(table, self.internals)).collect()
     }
 

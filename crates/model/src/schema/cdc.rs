@@ -182,6 +182,8 @@ pub fn log_options(base: &TableSchema, options: CdcOptions) -> TableOptions {
     log.caching = pairs(&[("enabled", "false"), ("keys", "NONE"), ("rows_per_partition", "NONE")]);
     log.compression = base.options.compression.clone();
     log.speculative_retry = base.options.speculative_retry.clone();
+    // Never after a repair, which many logs never see.
+    log.tombstone_gc = pairs(&[("mode", "timeout"), ("propagation_delay_in_seconds", "3600")]);
     if 0 < options.ttl_secs {
         // Nothing that expires is to be remembered: nobody writes to a window that is over.
         log.gc_grace_seconds = 0;

@@ -141,6 +141,12 @@ impl TableSchema {
         out
     }
 
+    /// `ALTER TABLE .. WITH ..;` with every option.
+    pub fn to_cql_alter(&self) -> String {
+        let name = qualified(&self.keyspace, &self.name);
+        format!("ALTER TABLE {name} WITH {};", self.options.to_cql().join("\n    AND "))
+    }
+
     /// The user types of its columns, each after those that it mentions.
     pub fn user_types(&self) -> Vec<UserType> {
         let mut types = Vec::new();

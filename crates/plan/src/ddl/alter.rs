@@ -2,7 +2,7 @@
 
 use super::properties::Properties;
 use super::table::{check_column_type, need_table};
-use super::{Context, Decision, named_keyspace, options, refuse_system, row_ttl, types};
+use super::{Context, Decision, cdc, named_keyspace, options, refuse_system, row_ttl, types};
 use crate::error::Error;
 use cluster::{Schema, SchemaChange};
 use model::schema::TableBuilder;
@@ -290,6 +290,9 @@ fn with(
     let properties = Properties(&with.properties);
     if options::table_id(&properties)?.is_some() {
         return Err(Error::Config("Cannot alter table id.".to_owned()));
+    }
+    if let Some((None, _)) = cdc::asked(&properties)? {
+        return refuse("Altering CDC options requires specifying \"enabled\" flag");
     }
     let options = options::apply(table.options.clone(), &properties)?;
     if properties.get("tablets").is_some() {

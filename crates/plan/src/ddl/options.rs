@@ -1,7 +1,7 @@
 //! Table options in `WITH`: each one checked and brought into the form in which it is stored.
 
-use super::compaction;
 use super::properties::{Options, Properties, put};
+use super::{cdc, compaction};
 use crate::compression::compression;
 use crate::error::Error;
 use crate::speculative_retry::speculative_retry;
@@ -129,9 +129,11 @@ pub(super) fn of_view(
     if let Some(given) = properties.map("tablets")? {
         options.tablets = tablets(given)?;
     }
-    if properties.get("cdc").is_some() {
-        refuse_cdc(properties)?;
-        options.cdc = Options::new();
+    if let Some((enabled, asked)) = cdc::asked(properties)? {
+        options.cdc = match enabled {
+            Some(true) => asked.stored(true),
+            _ => Options::new(),
+        };
     }
     Ok(options)
 }
@@ -314,16 +316,4 @@ fn tablets(given: Options) -> Result<Options, Error> {
     }
     let said = |(_, value): &(String, String)| value.parse::<f64>().ok() != Some(0.0);
     Ok(given.into_iter().filter(said).collect())
-}
-
-/// Off is all that it can be.
-pub(super) fn refuse_cdc(properties: &Properties<'_>) -> Result<(), Error> {
-    let off = match properties.map("cdc") {
-        Ok(given) => given
-            .iter()
-            .flatten()
-            .all(|(name, value)| name != "enabled" || value.eq_ignore_ascii_case("false")),
-        Err(_) => properties.boolean("cdc")? == Some(false),
-    };
-    if off { Ok(()) } else { Err(Error::invalid("CDC is not supported yet")) }
 }

@@ -14,6 +14,9 @@ pub struct Node {
     pub data_centers: Vec<DataCenter>,
     /// Whether all nodes of the cluster can have views and indexes.
     pub has_views: bool,
+    /// The same of logs, and whether there are streams of the ring.
+    pub has_cdc: bool,
+    pub has_streams: bool,
     statements: u32,
 }
 
@@ -23,7 +26,15 @@ impl Node {
         let (name, racks) = ("dc1".to_owned(), vec!["r1".to_owned()]);
         let data_centers = vec![DataCenter { name, racks, owners: 1 }];
         let schema = Schema::of_system(Uuid::nil(), 1);
-        Node { schema, rules: Rules::of_tools(), data_centers, has_views: true, statements: 0 }
+        Node {
+            schema,
+            rules: Rules::of_tools(),
+            data_centers,
+            has_views: true,
+            has_cdc: true,
+            has_streams: true,
+            statements: 0,
+        }
     }
 
     /// After these statements, which all succeed.
@@ -55,10 +66,13 @@ impl Node {
             keyspace: Some("ks".to_owned()),
             data_centers: self.data_centers.clone(),
             table_id: Uuid::from_u128(u128::from(self.statements) + 1),
+            log_id: Uuid::from_u128(u128::from(self.statements) + (1 << 64)),
             now_micros: i64::from(self.statements) * 2 + 1,
             timestamp: None,
             rules: self.rules.clone(),
             has_views: self.has_views,
+            has_cdc: self.has_cdc,
+            has_streams: self.has_streams,
         }
     }
 }

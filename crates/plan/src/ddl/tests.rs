@@ -677,7 +677,6 @@ fn options_are_refused() {
         ("tombstone_gc = {'mode': 'x'}", "2300 Invalid value for tombstone_gc option mode: x"),
         ("per_partition_rate_limit = {'x': 1}", "2300 Unknown sub-option 'x'"),
         ("tablets = {'x': 1}", "2300 Invalid tablet hint: x"),
-        ("cdc = {'enabled': true}", "2200 CDC is not supported yet"),
         ("synchronous_updates = true", "2200 The synchronous_updates option is only applicable to"),
         ("synchronous_updates = 'x'", "2000 Invalid boolean value x for 'synchronous_updates'"),
     ];

@@ -83,8 +83,12 @@ impl Scope<'_> {
         if table.schema.view.is_some() {
             return Answer::Statements(vec![self.view_entry(table)]);
         }
+        if table.schema.log.is_some() {
+            return Answer::Statements(vec![self.log_entry(table)]);
+        }
         let mut entries = vec![super::table_entry(table, self.internals)];
         entries.extend(self.derived(table));
+        entries.extend(self.log(table));
         Answer::Statements(entries)
     }
 }

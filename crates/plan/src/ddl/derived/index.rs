@@ -105,6 +105,8 @@ fn check_base(base: &TableSchema) -> Result<(), Error> {
         "counter tables"
     } else if base.view.is_some() {
         "materialized views"
+    } else if base.log.is_some() {
+        "CDC log tables"
     } else {
         return Ok(());
     };

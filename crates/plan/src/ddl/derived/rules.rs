@@ -2,7 +2,7 @@
 
 use super::super::NAME_CHARS_MAX;
 use super::super::properties::Properties;
-use super::super::{Context, Decision, Rules, is_plain_name, options, table};
+use super::super::{Context, Decision, Rules, cdc, is_plain_name, options, table};
 use super::{filter, refuse};
 use crate::error::Error;
 use cluster::{Restriction, Schema, SchemaChange, centers, features};
@@ -123,10 +123,9 @@ pub(super) fn altered(
 }
 
 fn check_cdc(properties: &Properties<'_>) -> Result<(), Error> {
-    match properties.get("cdc").map(|_| options::refuse_cdc(properties)) {
-        Some(Err(Error::Invalid(_))) => refuse("Cannot enable CDC for a materialized view"),
-        Some(Err(error)) => Err(error),
-        Some(Ok(())) | None => Ok(()),
+    match cdc::is_switched_on(properties)? {
+        true => refuse("Cannot enable CDC for a materialized view"),
+        false => Ok(()),
     }
 }
 

@@ -96,6 +96,9 @@ fn check_base(name: &str, base: &TableSchema) -> Result<(), Error> {
     if base.view.is_some() {
         return refuse("Materialized views cannot be created against other materialized views");
     }
+    if base.log.is_some() {
+        return refuse("Materialized views are not supported on CDC log tables");
+    }
     if base.options.gc_grace_seconds == 0 {
         return refuse(format!(
             "Cannot create materialized view '{name}' for base table '{}' with gc_grace_seconds \
