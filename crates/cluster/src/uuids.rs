@@ -11,6 +11,11 @@ pub fn time_uuid_now() -> Uuid {
     uuid
 }
 
+/// A time-based UUID of that time, microseconds.
+pub fn time_uuid_at(micros: i64) -> Uuid {
+    time_uuid(micros, runtime::random_u64())
+}
+
 /// A random UUID (version 4).
 pub fn random_uuid() -> Uuid {
     let (high, low) = (runtime::random_u64(), runtime::random_u64());

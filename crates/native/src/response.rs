@@ -439,7 +439,8 @@ pub(crate) fn overloaded(out: &mut Vec<u8>, version: u8, stream: i16, text: &str
 
 fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
     match error {
-        CqlError::Unavailable { consistency, required, alive } => {
+        CqlError::Unavailable { consistency, required, alive }
+        | CqlError::ImagesUnavailable { consistency, required, alive } => {
             out.put_u16(consistency.to_wire());
             // None is required where there are to be none: drivers are told of one that is not.
             out.put_u32((*required).max(1));

@@ -17,6 +17,8 @@ pub enum CqlError {
     BadCredentials(String),
     /// 0x1000
     Unavailable { consistency: Consistency, required: u32, alive: u32 },
+    /// The same of the read that a write with images in its log needs.
+    ImagesUnavailable { consistency: Consistency, required: u32, alive: u32 },
     /// 0x1001
     Overloaded(String),
     /// 0x1002
@@ -77,7 +79,7 @@ impl CqlError {
             CqlError::Server(_) => 0x0000,
             CqlError::Protocol(_) => 0x000a,
             CqlError::BadCredentials(_) => 0x0100,
-            CqlError::Unavailable { .. } => 0x1000,
+            CqlError::Unavailable { .. } | CqlError::ImagesUnavailable { .. } => 0x1000,
             CqlError::Overloaded(_) => 0x1001,
             CqlError::Bootstrapping(_) => 0x1002,
             CqlError::Truncate(_) => 0x1003,
@@ -120,6 +122,11 @@ impl fmt::Display for CqlError {
             CqlError::Unavailable { consistency, required, alive } => {
                 let (consistency, required, alive) = (*consistency, *required, *alive);
                 write!(f, "{}", ReadError::Unavailable { consistency, required, alive })
+            }
+            CqlError::ImagesUnavailable { consistency, required, alive } => {
+                let (consistency, required, alive) = (*consistency, *required, *alive);
+                let unread = ReadError::Unavailable { consistency, required, alive };
+                write!(f, "{}", WriteError::Unread(unread))
             }
             CqlError::WriteTimeout { consistency, received, required, kind } => {
                 let (received, required) = (*received, *required);
@@ -231,7 +238,7 @@ impl From<replication::ReadError> for CqlError {
 
 impl From<replication::WriteError> for CqlError {
     fn from(error: replication::WriteError) -> CqlError {
-        use replication::WriteError;
+        use replication::{ReadError, WriteError};
         match error {
             WriteError::Unavailable { consistency, required, alive } => {
                 CqlError::Unavailable { consistency, required, alive }
@@ -244,6 +251,10 @@ impl From<replication::WriteError> for CqlError {
             }
             WriteError::Overloaded(text) => CqlError::Overloaded(text),
             WriteError::Refused(text) => CqlError::Invalid(text),
+            WriteError::Unread(ReadError::Unavailable { consistency, required, alive }) => {
+                CqlError::ImagesUnavailable { consistency, required, alive }
+            }
+            WriteError::Unread(error) => error.into(),
             WriteError::RateLimited(limited) => limited.into(),
         }
     }

@@ -32,6 +32,9 @@ pub enum WriteError {
     Overloaded(String),
     /// The write cannot be made: nothing was done.
     Refused(String),
+    /// The state before it could not be read, which the log of its table is to tell: nothing was
+    /// done.
+    Unread(ReadError),
     /// Replicas rejected it: its partition is written too often.
     RateLimited(RateLimited),
 }
@@ -66,6 +69,9 @@ pub enum ReadError {
     RateLimited(RateLimited),
 }
 
+/// What clients are told, in ScyllaDB's words, where the state before a write cannot be read.
+const NO_IMAGES: &str = "CDC preimage query could not achieve the CL.";
+
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -86,6 +92,8 @@ impl fmt::Display for WriteError {
                 level = consistency.name(),
             ),
             WriteError::Overloaded(reason) | WriteError::Refused(reason) => f.write_str(reason),
+            WriteError::Unread(ReadError::Unavailable { .. }) => f.write_str(NO_IMAGES),
+            WriteError::Unread(error) => write!(f, "{NO_IMAGES} {error}"),
             WriteError::RateLimited(limited) => write!(f, "{limited}"),
         }
     }

@@ -367,7 +367,27 @@ async fn check_view(
     debug_assert!(!view.bytes().is_empty(), "checked-where-it-enters: no bytes are a mutation");
     let table = table(coordinator, view.table(), until).await?;
     view.check_order(&table.schema.order).map_err(damaged)?;
+    if view.has_attached() {
+        check_attached(coordinator, view, until).await?;
+    }
     Ok((table, Token::of(view.key())))
+}
+
+/// What a write carries. Of a table that is no more nothing will be written.
+async fn check_attached(
+    coordinator: &Coordinator,
+    view: &FrozenView<'_>,
+    until: Instant,
+) -> Result<(), Refusal> {
+    for attached in view.attached() {
+        debug_assert!(!attached.has_attached(), "checked-where-it-enters: carried twice");
+        match table(coordinator, attached.table(), until).await {
+            Ok(table) => attached.check_order(&table.schema.order).map_err(damaged)?,
+            Err(refusal) if refusal.kind == RefusalKind::UnknownTable => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(())
 }
 
 /// A request to partitions of tables that limit them.

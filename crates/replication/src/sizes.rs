@@ -9,6 +9,7 @@ use crate::coordinator::{BatchEntry, Coordinator, check_place, own_storage};
 use crate::error::WriteError;
 use crate::options::WriteOptions;
 use cluster::TableEntry;
+use derived::log::Origin;
 use model::Token;
 use mutation::FrozenMutation;
 use runtime::task::join_all;
@@ -31,6 +32,10 @@ impl Coordinator {
             let written = Box::pin(self.write(table, token, mutation, options)).await;
             return written.map(|()| Exceeded::default());
         }
+        let mutation = match table.log {
+            None => mutation,
+            Some(_) => self.logged(table, mutation, options, Origin::Client).await?,
+        };
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);

@@ -25,6 +25,8 @@ pub(crate) enum Derived {
     Index,
     /// A view by the first column.
     View,
+    /// A log of changes, without images.
+    Log,
 }
 
 /// The options, read and checked.
@@ -68,6 +70,7 @@ impl Tool for Options {
             number("collection", "0", "Cells of a map in each row; 0: no map"),
             flag("index", "Index the first column; reads ask by it"),
             flag("view", "Keep a view of the table by its first column"),
+            flag("cdc", "Keep a log of the changes of the table (CDC)"),
             flag("query-single-key", "Always take the first key"),
             flag("flush", "Flush memtables before the test"),
             optional("memtable-partitions", "Flush after every N partitions while populating"),
@@ -172,14 +175,15 @@ fn operation(write: bool, delete: bool, counters: bool) -> Result<Operation, Str
 }
 
 fn derived(given: &Given) -> Result<Derived, String> {
-    match (given.flag("index"), given.flag("view")) {
-        (true, true) => Err("--index and --view exclude each other".to_string()),
-        (true, _) | (_, true) if given.flag("counters") => {
-            Err("--counters: such tables have no indexes and no views".to_string())
+    let all = [("index", Derived::Index), ("view", Derived::View), ("cdc", Derived::Log)];
+    let asked: Vec<_> = all.into_iter().filter(|(name, _)| given.flag(name)).collect();
+    match asked[..] {
+        [] => Ok(Derived::Nothing),
+        [(name, _)] if given.flag("counters") => {
+            Err(format!("--counters: such tables have no --{name}"))
         }
-        (true, _) => Ok(Derived::Index),
-        (_, true) => Ok(Derived::View),
-        _ => Ok(Derived::Nothing),
+        [(_, derived)] => Ok(derived),
+        [(one, _), (other, _), ..] => Err(format!("--{one} and --{other} exclude each other")),
     }
 }
 

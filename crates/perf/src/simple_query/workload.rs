@@ -108,6 +108,9 @@ fn schema(options: &Options) -> Vec<String> {
             "CREATE MATERIALIZED VIEW {KEYSPACE}.by_first AS SELECT * FROM {KEYSPACE}.cf WHERE \
              \"C0\" IS NOT NULL AND \"KEY\" IS NOT NULL PRIMARY KEY (\"C0\", \"KEY\")"
         )),
+        Derived::Log => {
+            texts.push(format!("ALTER TABLE {KEYSPACE}.cf WITH cdc = {{'enabled': true}}"));
+        }
     }
     texts
 }

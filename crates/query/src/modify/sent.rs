@@ -24,6 +24,9 @@ use model::ColumnId;
 use replication::{Consistency, WriteKind};
 use stdx::{Cursor, Damaged, Put};
 
+/// What tells [`CqlError::ImagesUnavailable`] from what is like it.
+const IMAGES: &str = "images";
+
 const KINDS: [WriteKind; 6] = [
     WriteKind::Simple,
     WriteKind::Batch,
@@ -166,6 +169,10 @@ impl Parts {
             CqlError::Unavailable { consistency: level, required, alive } => {
                 Parts { level, numbers: [required, alive, 0], ..none }
             }
+            CqlError::ImagesUnavailable { consistency: level, required, alive } => {
+                let texts = vec![IMAGES.to_owned()];
+                Parts { level, numbers: [required, alive, 0], texts, ..none }
+            }
             CqlError::WriteTimeout { consistency: level, received, required, kind } => {
                 Parts { level, numbers: [received, required, 0], kind, ..none }
             }
@@ -215,6 +222,9 @@ impl Parts {
         let text = || texts.first().cloned().unwrap_or_default();
         let error = match code {
             0x0000 => CqlError::Server(text()),
+            0x1000 if texts.first().is_some_and(|text| text == IMAGES) => {
+                CqlError::ImagesUnavailable { consistency, required: *a, alive: *b }
+            }
             0x1000 => CqlError::Unavailable { consistency, required: *a, alive: *b },
             0x1001 => CqlError::Overloaded(text()),
             0x1100 => CqlError::WriteTimeout { consistency, received: *a, required: *b, kind },

@@ -4,12 +4,14 @@
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
-//! `derived` (what writes change in views), [`build`] (views of tables that have data), `rate`
-//! (limits of partitions), [`row_ttl`] (rows that say when they expire).
+//! `derived` (what writes change in views), [`build`] (views of tables that have data), `cdc` (what
+//! writes add to logs of changes), `rate` (limits of partitions), [`row_ttl`] (rows that say when
+//! they expire).
 
 mod acceptor;
 mod batch;
 pub mod build;
+mod cdc;
 mod derived;
 mod due;
 mod forget;
@@ -35,6 +37,8 @@ use crate::range;
 use crate::rate::Counts;
 use crate::scan::Scan;
 use crate::virtual_read;
+use ::derived::log::Origin;
+use cdc::Logging;
 use cluster::traffic::{Failure, InFlight, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use messaging::Messaging;
@@ -129,6 +133,7 @@ pub struct Coordinator {
     /// Of clients, to partitions of tables that have limits for them.
     pub(crate) requests: Counts,
     pub(crate) views: derived::Views,
+    logs: cdc::Plans,
     pub(crate) builds: Rc<build::Builds>,
     /// How long requests took and how they ended.
     pub(crate) traffic: Rc<Traffic>,
@@ -209,6 +214,7 @@ impl Coordinator {
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
             views,
+            logs: cdc::Plans::default(),
             builds: Rc::default(),
             traffic: Traffic::of_shard(),
             epochs: Rc::default(),
@@ -268,6 +274,13 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        let mutation = match table.log {
+            None => mutation,
+            Some(_) => match self.begin_logging(table.schema.id, mutation, Origin::Client)? {
+                Logging::Done(mutation) => mutation,
+                Logging::Waits(imaged) => self.read_images(imaged, options).await?,
+            },
+        };
         let _entered = Epochs::enter(&*self.epochs);
         if let Some(replicas) = self.writers(table, token) {
             return Erased::new(|| self.write_spread(table, replicas, mutation, options)).await;
@@ -285,10 +298,13 @@ impl Coordinator {
     pub async fn write_batch(
         &self,
         kind: BatchKind,
-        entries: Vec<BatchEntry>,
+        mut entries: Vec<BatchEntry>,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         let Some(first) = entries.first().map(|entry| entry.table.clone()) else { return Ok(()) };
+        if entries.iter().any(|entry| entry.table.log.is_some()) {
+            entries = self.logged_all(entries, options).await?;
+        }
         let _entered = Epochs::enter(&*self.epochs);
         for entry in entries.iter().filter(|entry| !self.is_spread(&entry.table)) {
             self.admit_write(&entry.table, options)?;

@@ -7,12 +7,16 @@
 //!  - *later-writes-stay*: a deletion has the time at which its page was read, so that later
 //!    writes, such as a later expiry, are not covered.
 //!  - *one-scan*: shard 0 scans, one page after the other.
+//!  - *told-once*: each node deletes what it has itself; but where a log tells of deletions, the
+//!    first of the replicas that are alive does so for all. If it dies, or others take it for dead,
+//!    in the midst of that, a deletion may be told twice.
 
 use crate::coordinator::{Coordinator, own_coordinator};
-use crate::options::{Consistency, ReadOptions};
+use crate::options::{Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::range;
 use cluster::settings::{Settings, anything};
 use cluster::{Live, TableEntry, TableKind};
+use derived::log::Origin;
 use model::schema::TableOptions;
 use model::{Column, TableSchema, Token, Type, value};
 use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
@@ -112,10 +116,16 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
             }
         };
         for (token, deletion) in deletions(&table.schema, column, &command, &page, asked_at) {
-            let shard = table.tablets.shard_of(token);
-            let applied = coordinator.apply(shard, deletion).await;
-            applied.map_err(|error| error.to_string())?;
-            count(&coordinator.expired.rows, 1);
+            let has_deleted = match table.log {
+                Some(_) => delete_for_all(coordinator, table, token, deletion).await?,
+                None => {
+                    let shard = table.tablets.shard_of(token);
+                    let applied = coordinator.apply(shard, deletion).await;
+                    applied.map_err(|error| error.to_string())?;
+                    true
+                }
+            };
+            count(&coordinator.expired.rows, has_deleted.into());
         }
         match page.resume {
             Some(resume) => {
@@ -125,6 +135,30 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
             None => return Ok(()),
         }
     }
+}
+
+/// Deletes on all replicas, if this node is who does that (*told-once*).
+async fn delete_for_all(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+    token: Token,
+    deletion: FrozenMutation,
+) -> Result<bool, String> {
+    debug_assert!(table.log.is_some(), "told-once: nobody tells of it");
+    if let Some(replicas) = coordinator.replicas(table, token) {
+        let places = coordinator.places();
+        let alive = replicas.iter().filter(|it| it.is_here || places.is_alive(it.host_id));
+        let first = alive.min_by_key(|it| (it.rank, it.host_id));
+        if first.is_none_or(|first| !first.is_here) {
+            return Ok(false);
+        }
+    }
+    let (consistency, kind) = (Consistency::LocalQuorum, WriteKind::Simple);
+    let options = WriteOptions { consistency, timeout: PAGE_TIMEOUT, kind, limit: None };
+    let logged = coordinator.logged(table, deletion, &options, Origin::RowTtl).await;
+    let logged = logged.map_err(|error| error.to_string())?;
+    let written = coordinator.write(table, token, logged, &options).await;
+    written.map(|()| true).map_err(|error| error.to_string())
 }
 
 fn command(table: &TableSchema, column: &Column) -> ReadCommand {

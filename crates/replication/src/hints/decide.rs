@@ -11,6 +11,7 @@
 //!    second's worth.
 
 use super::form;
+use model::TableSchema;
 use std::fmt;
 use std::time::Duration;
 
@@ -110,6 +111,16 @@ pub fn may_keep(request: usize, bounds: &Bounds, now: &Now) -> Result<(), Denied
     match now.on_disk.saturating_add(waiting) <= bounds.on_disk {
         true => Ok(()),
         false => Err(Denied::OverQuota),
+    }
+}
+
+/// For how many seconds what was written to a table may come late: while nobody forgets what was
+/// deleted there. Of a log of changes nothing is deleted, and its rows say when they expire, though
+/// it has no grace.
+pub fn grace_of(table: &TableSchema) -> i32 {
+    match table.log {
+        Some(_) => i32::MAX,
+        None => table.options.gc_grace_seconds,
     }
 }
 

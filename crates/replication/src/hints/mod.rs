@@ -390,7 +390,7 @@ impl Hints {
             let Ok(view) = mutation.view() else { return false };
             let table = schema.table_by_id(view.table());
             table.filter(|table| table.kind == TableKind::Stored).is_some_and(|table| {
-                let grace = table.schema.options.gc_grace_seconds;
+                let grace = decide::grace_of(&table.schema);
                 let truncated = self.truncated.at(table.schema.id);
                 decide::may_send(written_at, now, grace, truncated)
             })

@@ -14,6 +14,11 @@
 //! wrong whenever and wherever it comes, nor how often: all of it has the times of the write. So
 //! what is in doubt is sent again, and to more replicas rather than to fewer.
 //!
+//! A write of a table with a log of its changes carries the rows of the log ([`super::cdc`]). They
+//! are taken off here, and go into the same group: no lock is taken for them and nothing is read.
+//! Streams are chosen so that a log's partition is where the writes are that it tells of; where it
+//! is not, since one of them has moved, its rows go by the outbox, and are waited for.
+//!
 //! What a move brings as files, to base table or view, is derived from by nobody: who gave it had
 //! derived from it when it was written, and a view's ranges move by themselves, with all that was
 //! derived. What a move brings as rows is written like any write; most of it changes nothing.
@@ -93,7 +98,7 @@ impl Deriving for Hook {
         mutations: Vec<FrozenMutation>,
         promise: Promise,
     ) -> LocalFuture<'_, Result<(), WriteError>> {
-        Box::pin(async move { own_coordinator()?.write_with_views(mutations, promise).await })
+        Box::pin(async move { own_coordinator()?.write_with_all(mutations, promise).await })
     }
 
     fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following> {

@@ -1,4 +1,5 @@
-//! A write with all that it changes in views: derived, put into one group, and sent.
+//! A write with all that it changes in views, and all that it carries for the log of its table:
+//! derived, put into one group, and sent.
 //!
 //! Invariants: those of [`super`].
 
@@ -38,6 +39,14 @@ struct Outcome {
     /// In one group.
     group: Vec<FrozenMutation>,
     cargo: Cargo,
+}
+
+/// What a write carries: a mutation of the log of its table.
+struct Carried {
+    /// The table and the token of the write.
+    base: (TableId, Token),
+    to: TableId,
+    mutation: FrozenMutation,
 }
 
 /// What a write has until it is visible, and until what follows from it has come.
@@ -81,18 +90,30 @@ impl Coordinator {
         Some(following)
     }
 
-    /// Writes mutations of partitions of this shard with all that they change in views.
-    pub(super) async fn write_with_views(
+    /// Writes mutations of partitions of this shard with all that they change in views, and all
+    /// that they carry.
+    pub(super) async fn write_with_all(
         self: &Rc<Coordinator>,
         mutations: Vec<FrozenMutation>,
         promise: Promise,
     ) -> Result<(), WriteError> {
+        let (mutations, carried) = detach(mutations)?;
+        if !carried.is_empty() {
+            self.know_logs(&carried).await?;
+        }
         let (bases, others) = sort_out(&self.cluster.schema(), mutations)?;
         let alone = self.lock_all(&bases).await?;
         let held = Held { alone, under_way: Epochs::enter(self.epochs.clone()) };
         // As it is once nobody else writes to them: it may have changed while this one waited.
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: others, ..Outcome::default() };
+        if self.is_planted(Planted::LogsApart) && bases.is_empty() {
+            let entered = self.storage.enter_all(&std::mem::take(&mut outcome.group)).await?;
+            self.storage.keep(entered, promise).await?;
+        }
+        for row in carried {
+            self.place_row(&schema, row, &mut outcome)?;
+        }
         for base in bases {
             self.derive(&schema, base, &mut outcome).await?;
         }
@@ -113,10 +134,43 @@ impl Coordinator {
         let mut outcome = Outcome { group: with, ..Outcome::default() };
         for (at, one) in derived {
             if let Some(to) = schema.table_by_id(one.view) {
-                self.place((base, at), to, one, &mut outcome);
+                self.place((base, at), to, one.token, one.mutation, &mut outcome);
             }
         }
         self.write_group(&schema, outcome, held, Promise::AsConfigured).await
+    }
+
+    /// A write may carry rows of a log of which this shard has not heard yet.
+    async fn know_logs(&self, carried: &[Carried]) -> Result<(), WriteError> {
+        let schema = self.cluster.schema();
+        let is_known = |one: &Carried| schema.table_by_id(one.to).is_some();
+        if carried.iter().all(is_known) {
+            return Ok(());
+        }
+        stdx::probe!("a write carries rows of a log that is not known");
+        let caught_up = timeout(WAIT_MAX, Box::pin(self.cluster.catch_up())).await;
+        match caught_up {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(WriteError::Overloaded("news of the log of a table")),
+        }
+    }
+
+    /// Places what a write carries. A log that is no more wants nothing.
+    fn place_row(
+        &self,
+        schema: &Schema,
+        Carried { base: (base, at), to, mutation }: Carried,
+        outcome: &mut Outcome,
+    ) -> Result<(), WriteError> {
+        let base = schema.table_by_id(base).ok_or(WriteError::UnknownTable(base))?;
+        let Some(to) = schema.table_by_id(to) else { return Ok(()) };
+        let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
+        debug_assert!(!view.has_attached(), "with-the-write: what is carried carries something");
+        // It may have become known after it was checked where it came in.
+        view.check_order(&to.schema.order).map_err(WriteError::Damaged)?;
+        let token = Token::of(view.key());
+        self.place((base, at), to, token, mutation, outcome);
+        Ok(())
     }
 
     /// Writes a group, with a row of the outbox for what goes elsewhere, lets go of the partitions,
@@ -188,7 +242,7 @@ impl Coordinator {
         let derived = self.derive_from(&plans, &key, view).await?;
         for one in derived {
             if let Some(to) = schema.table_by_id(one.view) {
-                self.place((entry, key.token), to, one, outcome);
+                self.place((entry, key.token), to, one.token, one.mutation, outcome);
             }
         }
         // The memory of the first decides: that of what clients write.
@@ -242,16 +296,16 @@ impl Coordinator {
         matches!(&places[..], [only] if replicas[*only].is_here)
     }
 
-    /// Puts a mutation of a view where it goes: into the group, if this shard has it, and to
-    /// others.
+    /// Puts a mutation of a view or a log where it goes: into the group, if this shard has it, and
+    /// to others.
     fn place(
         &self,
         (base, at): (&TableEntry, Token),
         view: &TableEntry,
-        derived: Derived,
+        token: Token,
+        mutation: FrozenMutation,
         outcome: &mut Outcome,
     ) {
-        let Derived { token, mutation, .. } = derived;
         debug_assert!(
             mutation.view().is_ok_and(|it| Token::of(it.key()) == token),
             "with-the-write: what was derived is of another partition"
@@ -260,7 +314,8 @@ impl Coordinator {
         let mut is_here = true;
         if let Some(hearers) = self.hearers((base, at), view, token) {
             is_here = false;
-            let is_synchronous = view.schema.view.as_ref().is_some_and(|it| it.is_synchronous);
+            // A log has what was acknowledged.
+            let is_synchronous = view.schema.view.as_ref().is_none_or(|it| it.is_synchronous);
             for replica in &hearers {
                 match replica.is_here {
                     true => is_here = true,
@@ -349,8 +404,31 @@ fn merge_equal(schema: &Schema, mut bases: Vec<Base>) -> Result<Vec<Base>, Write
     Ok(merged)
 }
 
+/// Whether a table is, or was, a view or a log.
 fn is_view(schema: &Schema, id: TableId) -> bool {
-    schema.table_by_id(id).is_none_or(|table| table.schema.view.is_some())
+    let table = schema.table_by_id(id).map(|table| &table.schema);
+    table.is_none_or(|table| table.view.is_some() || table.log.is_some())
+}
+
+/// Takes off what mutations carry.
+fn detach(
+    mutations: Vec<FrozenMutation>,
+) -> Result<(Vec<FrozenMutation>, Vec<Carried>), WriteError> {
+    let mut carried = Vec::new();
+    let mut alone = Vec::with_capacity(mutations.len());
+    for mutation in mutations {
+        let (mutation, rows) = mutation.detach();
+        if !rows.is_empty() {
+            let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
+            let base = (view.table(), Token::of(view.key()));
+            for mutation in rows {
+                let to = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?.table();
+                carried.push(Carried { base, to, mutation });
+            }
+        }
+        alone.push(mutation);
+    }
+    Ok((alone, carried))
 }
 
 /// A read that deriving needed has failed.

@@ -11,14 +11,16 @@
 use super::batches::{Part, Parts};
 use super::peers::Told;
 use super::{Coordinator, Planted};
+use crate::coordinator::cdc::Logging;
 use crate::coordinator::{BatchEntry, batch};
 use crate::epochs::Epochs;
 use crate::error::{WriteError, write_failed};
-use crate::hints::decide::{Denied, may_send};
+use crate::hints::decide::{Denied, grace_of, may_send};
 use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind};
 use crate::plan::quorum;
 use cluster::{TableEntry, TableKind};
+use derived::log::Origin;
 use model::{TableSchema, Token};
 use mutation::{Cell, ColumnData, FrozenMutation, FrozenView, Marker, MutationBuilder, RowBuilder};
 use runtime::task::join_all;
@@ -60,6 +62,10 @@ pub(crate) async fn complete(
         };
         let mutation = match coordinator.is_planted(Planted::ReplaysAnew) {
             true => anew(&table.schema, &view),
+            false => mutation,
+        };
+        let mutation = match coordinator.is_planted(Planted::LogsAgain) {
+            true => logged_again(coordinator, &table, mutation),
             false => mutation,
         };
         entries.push(BatchEntry { table, token, mutation });
@@ -113,7 +119,7 @@ fn is_wanted(
         return table.kind == TableKind::Stored;
     }
     let truncated = Hints::of_shard().and_then(|hints| hints.truncated_at(table.schema.id));
-    may_send(kept_at, wall_micros(), table.schema.options.gc_grace_seconds, truncated)
+    may_send(kept_at, wall_micros(), grace_of(&table.schema), truncated)
 }
 
 /// Brings a part to its replicas (*all-of-it*).
@@ -157,6 +163,19 @@ async fn bring(coordinator: &Coordinator, part: Part, kept_at: i64) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The mistake to make rows of its log anew.
+fn logged_again(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+    mutation: FrozenMutation,
+) -> FrozenMutation {
+    let (alone, _) = mutation.clone().detach();
+    match coordinator.begin_logging(table.schema.id, alone, Origin::Client) {
+        Ok(Logging::Done(again)) => again,
+        _ => mutation,
+    }
 }
 
 /// The mistake to write it with timestamps of this moment.

@@ -167,6 +167,7 @@ pub(crate) fn refusal_of(error: WriteError) -> Refusal {
             (RefusalKind::Failed, [received, required, failures])
         }
         WriteError::Overloaded(_) => (RefusalKind::Overloaded, [0; 3]),
+        WriteError::Unread(error) => return refusal_of_read(error),
         WriteError::Refused(_) | WriteError::RateLimited(_) => (RefusalKind::Refused, [0; 3]),
     };
     debug_assert!(failures <= required.max(failures), "led-once: {failures} failures");

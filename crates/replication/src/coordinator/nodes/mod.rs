@@ -123,6 +123,10 @@ pub enum Planted {
     SettlesEarly,
     /// What a view may lack is not looked at a second time.
     LooksOnce,
+    /// What a write adds to a log is written after it, and not with it.
+    LogsApart,
+    /// What is replayed is added to a log once more.
+    LogsAgain,
 }
 
 impl Coordinator {

@@ -9,12 +9,14 @@
 
 use super::refuse_write;
 use super::rounds::{Proposed, Rounding, Rounds};
+use crate::coordinator::cdc::Logging;
 use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
 use crate::epochs::{Entered, Epochs};
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::paxos::{Ballot, Place};
 use cluster::TableEntry;
+use derived::log::Origin;
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
@@ -181,6 +183,7 @@ impl Owner {
         commit: Consistency,
     ) -> Result<Proposed, WriteError> {
         debug_assert!(mutation.view().is_ok_and(|it| !it.is_empty()), "judged-as-chosen: nothing");
+        let mutation = self.logged(mutation).await?;
         match &self.at {
             At::Here(_) => {
                 lwt::propose(&self.place(), round.ballot, mutation).await?;
@@ -215,6 +218,7 @@ impl Owner {
             "owner-only: a write to another table than {}",
             self.schema().name
         );
+        let mutation = self.logged(mutation).await?;
         match &self.at {
             At::Here(storage) => {
                 let applied = storage.apply(mutation).await;
@@ -223,6 +227,22 @@ impl Owner {
             At::Nodes(rounds) => {
                 refuse_write(rounds.options().consistency)?;
                 rounds.apply(mutation).await
+            }
+        }
+    }
+
+    /// A write with what it adds to the log of its table, as it is held.
+    async fn logged(&self, mutation: FrozenMutation) -> Result<FrozenMutation, WriteError> {
+        if self.table.log.is_none() {
+            return Ok(mutation);
+        }
+        let stops = |_| WriteError::Overloaded("the node stops".to_owned());
+        let coordinator = own_coordinator().map_err(stops)?;
+        match coordinator.begin_logging(self.schema().id, mutation, Origin::Client)? {
+            Logging::Done(mutation) => Ok(mutation),
+            Logging::Waits(imaged) => {
+                let read = async |command: &ReadCommand| self.read(command).await;
+                imaged.finish(&coordinator, read).await
             }
         }
     }

@@ -654,6 +654,7 @@ pub(super) fn of_read(error: WriteError) -> ReadError {
         }
         WriteError::Overloaded(reason) => ReadError::Overloaded(reason),
         WriteError::Refused(reason) => ReadError::Refused(reason),
+        WriteError::Unread(error) => error,
         WriteError::RateLimited(limited) => ReadError::RateLimited(limited),
     }
 }

@@ -7,6 +7,7 @@ mod faults;
 mod hints;
 mod joined;
 mod limits;
+mod logs;
 mod lwt;
 mod lwt_faults;
 mod moved;

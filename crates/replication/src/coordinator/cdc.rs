@@ -1,0 +1,251 @@
+//! Change data capture: what a write adds to the log of its table, made where the write begins.
+//!
+//! Whoever coordinates a write of a table that has a log makes the rows of the log, once, before
+//! anybody is told of the write: it knows the time, the stream, and the state before, where that is
+//! wanted (crate `derived`, `log`). The rows are attached to the write, and go with it through
+//! messages, hints, batchlogs and the proposals of conditional writes. Each replica writes both in
+//! one group of the commitlog (`super::derived`).
+//!
+//! Invariants
+//!  - *made-once*: who passes a write on, replays it, repairs or moves it makes no rows of a log.
+//!    So a write that comes twice brings the same rows twice, which are the same.
+//!  - *both-or-neither*: a replica that has a write has its rows of the log, here or on their way.
+//!  - *read-before*: what images need is read at the level of the write, or the nearest at which
+//!    reads are, before anybody is told of the write: if that fails, nothing was done. A
+//!    conditional write reads in its round. Writes of others may come in between otherwise.
+//!  - *no-vain-read*: where no image is asked for nothing is read, and nothing is waited for.
+//!  - *of-this-version*: a plan is of the schemas that the shard shows at the time of the write.
+
+use super::{BatchEntry, Coordinator, nodes};
+use crate::error::{ReadError, WriteError};
+use crate::options::{Consistency, ReadOptions, WriteOptions};
+use cluster::{Schema, TableEntry};
+use derived::log::{Before, LogPlan, LogWrite, Origin};
+use model::{TableId, TableSchema, Token};
+use mutation::page::{Page, ReadCommand};
+use mutation::{FrozenMutation, FrozenView};
+use runtime::Erased;
+use runtime::task::join_all;
+use runtime::time::{Instant, wall_micros};
+use std::cell::RefCell;
+use std::rc::Rc;
+use stdx::{Damaged, HashMap};
+
+/// Bytes that are read at once of the state before a write.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the state before one write at most.
+const BEFORE_BYTES_MAX: usize = 128 << 20;
+
+const _: () = assert!(PAGE_BYTES_MAX < BEFORE_BYTES_MAX, "a page is within what may be read");
+
+/// The plans of the tables that have logs.
+#[derive(Default)]
+pub(crate) struct Plans {
+    known: RefCell<HashMap<TableId, Rc<Known>>>,
+}
+
+/// How a log follows its table, and the schemas of which that is known.
+struct Known {
+    base: Rc<TableSchema>,
+    log: Rc<TableSchema>,
+    plan: LogPlan,
+}
+
+/// A write with what it adds to its log, or what has to be read first.
+pub(crate) enum Logging {
+    Done(FrozenMutation),
+    Waits(Box<Imaged>),
+}
+
+/// A write whose images need the state before it.
+pub(crate) struct Imaged {
+    table: Rc<TableEntry>,
+    known: Rc<Known>,
+    command: ReadCommand,
+    write: FrozenMutation,
+    origin: Origin,
+}
+
+impl Coordinator {
+    /// A write of a table that has a log, with what it adds to it.
+    pub(crate) async fn logged(
+        &self,
+        table: &TableEntry,
+        write: FrozenMutation,
+        options: &WriteOptions,
+        origin: Origin,
+    ) -> Result<FrozenMutation, WriteError> {
+        match self.begin_logging(table.schema.id, write, origin)? {
+            Logging::Done(write) => Ok(write),
+            Logging::Waits(imaged) => self.read_images(imaged, options).await,
+        }
+    }
+
+    /// The same of a batch.
+    pub(crate) fn logged_all<'a>(
+        &'a self,
+        entries: Vec<BatchEntry>,
+        options: &'a WriteOptions,
+    ) -> Erased<'a, Result<Vec<BatchEntry>, WriteError>> {
+        Erased::new(move || async move {
+            let each = entries.into_iter().map(async |BatchEntry { table, token, mutation }| {
+                let mutation = match table.log {
+                    None => mutation,
+                    Some(_) => self.logged(&table, mutation, options, Origin::Client).await?,
+                };
+                Ok(BatchEntry { table, token, mutation })
+            });
+            join_all(each).await.into_iter().collect()
+        })
+    }
+
+    /// A write of a table that has a log, with what it adds to it, as far as nothing has to be
+    /// read. One that has rows of a log has all of them.
+    pub(crate) fn begin_logging(
+        &self,
+        table: TableId,
+        write: FrozenMutation,
+        origin: Origin,
+    ) -> Result<Logging, WriteError> {
+        let schema = self.cluster.schema();
+        // As it is now: it may have been altered since the statement was prepared.
+        let Some(table) = schema.table_by_id(table) else { return Ok(Logging::Done(write)) };
+        let Some(log) = table.log.and_then(|log| schema.table_by_id(log)) else {
+            return Ok(Logging::Done(write));
+        };
+        let known = self.logs.of(&schema, table, log).map_err(|why| {
+            tracing::error!(target: "cdc", "{why}: nothing can be written to its base table");
+            WriteError::Refused(why)
+        })?;
+        let view = FrozenView::trusted(&write.0).map_err(damaged)?;
+        if view.has_attached() {
+            return Ok(Logging::Done(write));
+        }
+        match known.plan.read(view, now_secs(wall_micros())) {
+            None => {
+                let added = self.add(table, &known, write, (&Before::nothing(), origin));
+                added.map(Logging::Done)
+            }
+            Some(command) => {
+                let command = ReadCommand { bytes_max: PAGE_BYTES_MAX, ..command };
+                let table = table.clone();
+                Ok(Logging::Waits(Box::new(Imaged { table, known, command, write, origin })))
+            }
+        }
+    }
+
+    /// Reads what images of a write need, and adds them.
+    pub(crate) fn read_images<'a>(
+        &'a self,
+        imaged: Box<Imaged>,
+        options: &'a WriteOptions,
+    ) -> Erased<'a, Result<FrozenMutation, WriteError>> {
+        Erased::new(move || async move {
+            let level = level_of_images(options.consistency);
+            let until = Instant::now() + options.timeout;
+            let (table, token) = (imaged.table.clone(), imaged.token()?);
+            let read = async |command: &ReadCommand| {
+                let options = ReadOptions::new(level, nodes::left(until));
+                self.read(&table, token, command, &options).await
+            };
+            imaged.finish(self, read).await
+        })
+    }
+
+    /// Attaches the rows of the log (*made-once*).
+    fn add(
+        &self,
+        table: &TableEntry,
+        known: &Known,
+        write: FrozenMutation,
+        (before, origin): (&Before, Origin),
+    ) -> Result<FrozenMutation, WriteError> {
+        let view = FrozenView::trusted(&write.0).map_err(damaged)?;
+        let (token, now) = (Token::of(view.key()), wall_micros());
+        debug_assert!(view.table() == known.base.id, "of-this-version: a write of another table");
+        let what = LogWrite { write: view, before, origin, now: now_secs(now) };
+        let streams = self.cluster.streams(table);
+        let stream = |micros| streams.stream_of(token, micros, now).map(|it| it.0);
+        let rows = known.plan.log(&what, stream, cluster::uuids::time_uuid_at);
+        let rows = rows.map_err(|wrong| WriteError::Refused(wrong.to_string()))?;
+        Ok(write.attach(rows))
+    }
+}
+
+impl Imaged {
+    fn token(&self) -> Result<Token, WriteError> {
+        let view = FrozenView::trusted(&self.write.0).map_err(damaged)?;
+        Ok(Token::of(view.key()))
+    }
+
+    /// Reads the state before, page by page (*read-before*).
+    pub(crate) async fn finish(
+        self,
+        coordinator: &Coordinator,
+        read: impl AsyncFn(&ReadCommand) -> Result<Page, ReadError>,
+    ) -> Result<FrozenMutation, WriteError> {
+        let Imaged { table, known, mut command, write, origin } = self;
+        let (mut before, mut bytes) = (Before::nothing(), 0);
+        loop {
+            let page = read(&command).await.map_err(WriteError::Unread)?;
+            bytes += page.bytes.len();
+            if BEFORE_BYTES_MAX < bytes {
+                let TableSchema { keyspace, name, .. } = &*table.schema;
+                return Err(WriteError::Refused(format!(
+                    "the rows of {keyspace}.{name} that are written to are more than {} MiB: too \
+                     much for the preimages and postimages of one write",
+                    BEFORE_BYTES_MAX >> 20
+                )));
+            }
+            before.take(&known.plan, &command, &page.bytes).map_err(damaged)?;
+            match page.resume {
+                Some(resume) => command.resume = Some(resume),
+                None => break,
+            }
+        }
+        coordinator.add(&table, &known, write, (&before, origin))
+    }
+}
+
+impl Plans {
+    /// How a log follows its table; an error names both.
+    fn of(
+        &self,
+        schema: &Schema,
+        table: &TableEntry,
+        log: &TableEntry,
+    ) -> Result<Rc<Known>, String> {
+        let id = table.schema.id;
+        if let Some(known) = self.known.borrow().get(&id)
+            && Rc::ptr_eq(&known.base, &table.schema)
+            && Rc::ptr_eq(&known.log, &log.schema)
+        {
+            return Ok(known.clone());
+        }
+        let plan = LogPlan::new(&table.schema, &log.schema)?;
+        let (base, log) = (table.schema.clone(), log.schema.clone());
+        let made = Rc::new(Known { base, log, plan });
+        let mut known = self.known.borrow_mut();
+        known.retain(|id, _| schema.table_by_id(*id).is_some_and(|it| it.log.is_some()));
+        known.insert(id, made.clone());
+        Ok(made)
+    }
+}
+
+/// The level at which the state before a write is read.
+fn level_of_images(level: Consistency) -> Consistency {
+    match level {
+        Consistency::Any => Consistency::One,
+        Consistency::All | Consistency::Serial => Consistency::Quorum,
+        Consistency::LocalSerial => Consistency::LocalQuorum,
+        level => level,
+    }
+}
+
+fn now_secs(micros: i64) -> i64 {
+    micros.div_euclid(1_000_000)
+}
+
+fn damaged(damaged: Damaged) -> WriteError {
+    WriteError::Refused(format!("what a write adds to the log of its table: {damaged}"))
+}
