@@ -54,8 +54,8 @@ impl LogPlan {
         let (statics, regulars): (Vec<&Mirror>, Vec<&Mirror>) =
             self.columns.iter().filter(is_wanted).partition(|column| column.is_static);
         let columns = statics.iter().chain(&regulars);
-        // Of no row: the first one tells of the static row as well as any.
-        let (ranges, row_limit) = match wanted.ranges.is_empty() {
+        // Of no row: the first one tells of the static row as well as any, and ends the answer.
+        let (ranges, per_partition_limit) = match wanted.ranges.is_empty() {
             true => (vec![SendRange::full()], 1),
             false => (wanted.ranges, u64::MAX),
         };
@@ -66,8 +66,8 @@ impl LogPlan {
             reversed: false,
             columns: columns.map(|column| (column.base, ColumnForm::Blob)).collect(),
             static_count: statics.len(),
-            row_limit,
-            per_partition_limit: u64::MAX,
+            row_limit: u64::MAX,
+            per_partition_limit,
             partition_limit: u64::MAX,
             bytes_max: usize::MAX,
             static_only_rows: wanted.statics,

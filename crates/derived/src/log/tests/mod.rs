@@ -72,8 +72,9 @@ fn read(world: &World, there: &FrozenMutation, command: &ReadCommand) -> Before 
             break;
         }
     }
-    let mut before = Before::nothing();
-    before.take(&world.plan, command, &compactor.finish().bytes).expect("a page");
+    let (mut before, page) = (Before::nothing(), compactor.finish());
+    assert_eq!(page.resume, None, "who reads on until nothing is left reads more than is needed");
+    before.take(&world.plan, command, &page.bytes).expect("a page");
     before
 }
 
