@@ -79,7 +79,7 @@ def test_rows_are_inserted_updated_and_deleted(db):
 
 
 def test_ranges_have_bounds(db):
-    t = logged(db, "p int, c int, d int, v int, PRIMARY KEY (p, c, d))")
+    t = logged(db, "p int, c int, d int, v int, PRIMARY KEY (p, c, d)")
     for where, start, end in [
             ("c = 1", (START_WITH, {"p": 1, "c": 1}), (END_WITH, {"p": 1, "c": 1})),
             ("c > 1 AND c <= 3", (START_AFTER, {"p": 1, "c": 1}), (END_WITH, {"p": 1, "c": 3})),

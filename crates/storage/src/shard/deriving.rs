@@ -6,8 +6,8 @@
 //! writes: it reads what is there, derives, detaches, and writes all of it by
 //! [`crate::Storage::enter_all`], which asks nobody, and takes nothing that carries others. One
 //! mutation that carries nothing is asked about first in the step in which it could enter
-//! ([`Deriving::at_once`]): where what follows from it is of this shard, and what has to be known for
-//! that is in memory, all of it enters in that step, and nobody is waited for.
+//! ([`Deriving::at_once`]): where what follows from it is of this shard, and what has to be known
+//! for that is in memory, all of it enters in that step, and nobody is waited for.
 //!
 //! Invariants
 //!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:

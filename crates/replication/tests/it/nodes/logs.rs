@@ -1,5 +1,5 @@
-//! Logs of changes of tables that clients on all nodes write to, while nodes crash, are cut off, are
-//! slow and lose their connections: `r`, by single writes and by batches, and `t`, by conditional
+//! Logs of changes of tables that clients on all nodes write to, while nodes crash, are cut off,
+//! are slow and lose their connections: `r`, by single writes and by batches, and `t`, by conditional
 //! writes. Each write has a value of its own, by which the log tells of it.
 //!
 //! Invariants
