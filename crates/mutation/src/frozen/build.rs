@@ -240,7 +240,8 @@ fn put_bound(out: &mut Vec<u8>, position: &ClusteringPosition) {
     out.put_u8(position.weight as u8);
 }
 
-/// Both mutations of one partition as one, which carries what each of them carries. Panics when they are of different partitions.
+/// Both mutations of one partition as one, which carries what each of them carries. Panics when
+/// they are of different partitions.
 pub fn merge(schema: &TableSchema, a: FrozenView<'_>, b: FrozenView<'_>) -> FrozenMutation {
     let same = a.table() == b.table() && a.key() == b.key();
     assert!(same, "mutations of two partitions do not merge");

@@ -16,7 +16,7 @@
 //!  - *no-vain-read*: where no image is asked for nothing is read, and nothing is waited for.
 //!  - *of-this-version*: a plan is of the schemas that the shard shows at the time of the write.
 
-use super::{BatchEntry, Coordinator, nodes};
+use super::{BatchEntry, Coordinator};
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, ReadOptions, WriteOptions};
 use cluster::{Schema, TableEntry};
@@ -145,7 +145,8 @@ impl Coordinator {
             let until = Instant::now() + options.timeout;
             let (table, token) = (imaged.table.clone(), imaged.token()?);
             let read = async |command: &ReadCommand| {
-                let options = ReadOptions::new(level, nodes::left(until));
+                let left = until - Instant::now();
+                let options = ReadOptions::new(level, left);
                 self.read(&table, token, command, &options).await
             };
             imaged.finish(self, read).await

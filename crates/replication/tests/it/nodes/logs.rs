@@ -1,19 +1,21 @@
 //! Logs of changes of tables that clients on all nodes write to, while nodes crash, are cut off,
-//! are slow and lose their connections: `r`, by single writes and by batches, and `t`, by conditional
-//! writes. Each write has a value of its own, by which the log tells of it.
+//! are slow and lose their connections: `r`, by single writes and by batches, and `t`, by
+//! conditional writes. Each write has a value of its own, by which the log tells of it.
 //!
 //! Invariants
 //!  - *told-once*: when faults have ended, the log tells of each acknowledged write just once, of
 //!    those that ended in doubt once or never, and of no other one.
 //!  - *both-or-neither*: it tells of just those writes that the table has, read at ALL.
 //!  - *in-sets*: rows of one write are numbered from 0, and the last one ends their set.
+//!  - *chained*: the state before a conditional write, as the log tells it, is what the one before it
+//!    has made, whoever coordinated either and whether or not its end is known.
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
 
 use super::world::*;
 use cluster::SchemaChange;
 use model::schema::cdc::{self, CdcOptions, Images};
-use model::{ColumnKind, TableSchema, Token, Uuid};
+use model::{ColumnKind, TableSchema, Token, Uuid, value};
 use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
 use mutation::{FrozenMutation, RingBound, RowShape};
 use replication::coordinator::nodes::Planted;
@@ -381,6 +383,10 @@ impl Schedule {
             let told = self.told(table, Consistency::Quorum)?;
             self.model.check(table, &told)?;
         }
+        let name = cdc::log_name("t");
+        check_chains(
+            &self.nodes.run(0, async move { read_all(&name, Consistency::Quorum).await })?,
+        )?;
         // What ended in doubt is found where one replica has it.
         let base = self.nodes.run(0, read_all("r", Consistency::All))?;
         self.settle()?;
@@ -417,6 +423,34 @@ fn told_by(rows: &[Row]) -> Result<Vec<i32>, String> {
     }
     let is_delta = |row: &&Row| row.columns[cdc::OPERATION] != [0];
     Ok(rows.iter().filter(is_delta).filter_map(|row| row.int("v")).collect())
+}
+
+/// *chained*, for each register.
+fn check_chains(rows: &[Row]) -> Result<(), String> {
+    // By register and time: the value before, and the one that was written.
+    let mut sets: BTreeMap<(i32, i64), (Option<i32>, Option<i32>)> = BTreeMap::new();
+    for row in rows {
+        let (pk, value) = (row.int("pk").ok_or("a row without its key")?, row.int("v"));
+        let uuid = value::decode_uuid(&row.clustering[2..18]);
+        let time =
+            uuid.and_then(|uuid| value::timeuuid_ticks(&uuid)).ok_or("a row without time")?;
+        let set = sets.entry((pk, time)).or_default();
+        let place = if row.columns[cdc::OPERATION] == [0] { &mut set.0 } else { &mut set.1 };
+        if place.replace(value.ok_or("a row without its value")?).is_some() {
+            return Err(format!("register {pk} is told of twice at {time}"));
+        }
+    }
+    let mut last: Option<(i32, Option<i32>)> = None;
+    for ((pk, time), (before, written)) in sets {
+        let expected = last.filter(|(of, _)| *of == pk).and_then(|(_, value)| value);
+        if before != expected {
+            return Err(format!(
+                "register {pk} had {before:?} before {written:?} of {time}, not {expected:?}"
+            ));
+        }
+        last = Some((pk, written));
+    }
+    Ok(())
 }
 
 fn ends_set(row: &Row) -> bool {
