@@ -7,7 +7,6 @@ STATEMENTS = [
     "PRUNE MATERIALIZED VIEW {ks}.mv",
     "CREATE CUSTOM INDEX ON {t} (e) USING 'vector_index'",
     "CREATE CUSTOM INDEX ON {t} (w) USING 'fulltext_index'",
-    "ALTER TABLE {t} WITH cdc = {{'enabled': true}}",
     "SELECT * FROM {t} ORDER BY e ANN OF [1, 2] LIMIT 1",
 ]
 

@@ -170,7 +170,10 @@ fn together(api: &mut Api) {
     for (path, summary) in [
         ("/storage_service/raft_topology/reload", "Reads the topology again: it is as it was"),
         ("/storage_service/relocal_schema", "Takes the schema of other nodes: there are none"),
-        ("/storage_service/cdc_streams_check_and_repair", "Mends streams of CDC: there are none"),
+        (
+            "/storage_service/cdc_streams_check_and_repair",
+            "Mends streams of CDC: the leader does so by itself",
+        ),
     ] {
         api.post(path, summary, async |_, _| Ok(Answer::done()));
     }

@@ -269,10 +269,16 @@ pub fn log_after(
 }
 
 impl TableSchema {
-    /// The columns that the log of this table has for those of this table, in no order of names.
+    /// The columns that the log of this table has for those of this table: for keys first, then in
+    /// order of ids, so that a new log's ids ascend with those of its base, as cells do in rows.
     pub fn log_columns(&self) -> Vec<(String, Type)> {
         let mut out = Vec::with_capacity(3 * self.columns.len());
-        for column in &self.columns {
+        let mut columns: Vec<&Column> = self.columns.iter().collect();
+        columns.sort_by_key(|it| match it.kind {
+            ColumnKind::PartitionKey | ColumnKind::Clustering => None,
+            ColumnKind::Static | ColumnKind::Regular => Some(it.id),
+        });
+        for column in columns {
             if column.kind < ColumnKind::Static {
                 out.push((column.name.clone(), column.ty.clone()));
                 continue;

@@ -69,6 +69,21 @@ v int";
 }
 
 #[test]
+fn ids_ascend_as_in_the_base() {
+    // Made in no order of names.
+    let base = base();
+    let log = log_of(&base);
+    let mut values: Vec<&Column> = base.columns.iter().skip(2).collect();
+    values.sort_by_key(|column| column.id);
+    let ids = values.iter().flat_map(|it| {
+        let names = [it.name.clone(), deleted(&it.name), deleted_elements(&it.name)];
+        names.into_iter().filter_map(|name| log.column(&name).map(|column| column.id))
+    });
+    let ids: Vec<_> = ids.collect();
+    assert!(ids.len() == 16 && ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+}
+
+#[test]
 fn windows_follow_the_time_to_live() {
     let check = |ttl_secs, window: &str, frequency: &str, grace| {
         let options = log_options(&base(), CdcOptions { ttl_secs, ..CdcOptions::DEFAULT });

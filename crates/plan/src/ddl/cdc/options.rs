@@ -41,8 +41,8 @@ pub(in crate::ddl) fn asked(
     properties: &Properties<'_>,
 ) -> Result<Option<(Option<bool>, CdcOptions)>, Error> {
     // As Cassandra has it: a table of a log of its files, which there is none of here.
-    if matches!(properties.get("cdc"), Some(PropertyValue::Scalar(_)))
-        && properties.boolean("cdc")? == Some(false)
+    if let Some(PropertyValue::Scalar(literal)) = properties.get("cdc")
+        && literal.text.eq_ignore_ascii_case("false")
     {
         return Ok(Some((Some(false), CdcOptions::DEFAULT)));
     }
