@@ -1,5 +1,7 @@
-//! What the `scylla` crate must be able to do: `cargo run -- ADDRESS PORT`. Prints "N passed,
-//! N failed".
+//! What the `scylla` crate must be able to do, and who reads logs of changes with `scylla-cdc`:
+//! `cargo run -- ADDRESS PORT`. Prints "N passed, N failed".
+
+mod changes;
 
 use futures::TryStreamExt;
 use scylla::client::session::Session;
@@ -11,6 +13,7 @@ use scylla::{DeserializeValue, SerializeValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::net::IpAddr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -142,13 +145,15 @@ async fn shards(session: &Session) -> Outcome {
 
 #[tokio::main]
 async fn main() -> Outcome {
-    let session = connect().await?;
+    let session = Arc::new(connect().await?);
     let outcomes = [
         ("types", types(&session).await),
         ("structured", structured(&session).await),
         ("pages", pages(&session).await),
         ("batches", batches(&session).await),
         ("shards", shards(&session).await),
+        ("changes by tablet", changes::read(&session, true).await),
+        ("changes by range", changes::read(&session, false).await),
     ];
     for (name, outcome) in &outcomes {
         if let Err(error) = outcome {
