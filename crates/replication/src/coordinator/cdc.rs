@@ -75,6 +75,7 @@ impl Coordinator {
         options: &WriteOptions,
         origin: Origin,
     ) -> Result<FrozenMutation, WriteError> {
+        debug_assert!(table.log.is_some(), "no-vain-read: {} has no log", table.schema.name);
         match self.begin_logging(table.schema.id, write, origin)? {
             Logging::Done(write) => Ok(write),
             Logging::Waits(imaged) => self.read_images(imaged, options).await,
@@ -144,6 +145,7 @@ impl Coordinator {
             let level = level_of_images(options.consistency);
             let until = Instant::now() + options.timeout;
             let (table, token) = (imaged.table.clone(), imaged.token()?);
+            debug_assert!(!level.is_serial(), "read-before: images at {level:?}");
             let read = async |command: &ReadCommand| {
                 let left = until - Instant::now();
                 let options = ReadOptions::new(level, left);
@@ -198,6 +200,7 @@ impl Imaged {
                     BEFORE_BYTES_MAX >> 20
                 )));
             }
+            debug_assert!(command.table == known.base.id, "of-this-version: of another table");
             before.take(&known.plan, &command, &page.bytes).map_err(damaged)?;
             match page.resume {
                 Some(resume) => command.resume = Some(resume),
@@ -223,6 +226,7 @@ impl Plans {
         {
             return Ok(known.clone());
         }
+        debug_assert!(table.log == Some(log.schema.id), "of-this-version: another log");
         let plan = LogPlan::new(&table.schema, &log.schema)?;
         let (base, log) = (table.schema.clone(), log.schema.clone());
         let made = Rc::new(Known { base, log, plan });

@@ -118,6 +118,7 @@ pub fn may_keep(request: usize, bounds: &Bounds, now: &Now) -> Result<(), Denied
 /// deleted there. Of a log of changes nothing is deleted, and its rows say when they expire, though
 /// it has no grace.
 pub fn grace_of(table: &TableSchema) -> i32 {
+    debug_assert!(0 <= table.options.gc_grace_seconds, "not-too-old: {}", table.name);
     match table.log {
         Some(_) => i32::MAX,
         None => table.options.gc_grace_seconds,

@@ -376,6 +376,7 @@ impl Target<'_> {
     /// Whether more is written with it.
     #[inline]
     fn derives(&self) -> bool {
+        debug_assert!(self.view.table() == self.table.id, "one-test: of another table");
         self.table.derives.get() || self.view.has_attached()
     }
 

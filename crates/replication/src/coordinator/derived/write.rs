@@ -142,6 +142,7 @@ impl Coordinator {
 
     /// A write may carry rows of a log of which this shard has not heard yet.
     async fn know_logs(&self, carried: &[Carried]) -> Result<(), WriteError> {
+        debug_assert!(!carried.is_empty(), "with-the-write: nothing is carried");
         let schema = self.cluster.schema();
         let is_known = |one: &Carried| schema.table_by_id(one.to).is_some();
         if carried.iter().all(is_known) {
@@ -428,6 +429,7 @@ fn detach(
         }
         alone.push(mutation);
     }
+    debug_assert!(carried.is_empty() || !alone.is_empty(), "with-the-write: without a write");
     Ok((alone, carried))
 }
 

@@ -7,8 +7,8 @@
 //!    those that ended in doubt once or never, and of no other one.
 //!  - *both-or-neither*: it tells of just those writes that the table has, read at ALL.
 //!  - *in-sets*: rows of one write are numbered from 0, and the last one ends their set.
-//!  - *chained*: the state before a conditional write, as the log tells it, is what the one before it
-//!    has made, whoever coordinated either and whether or not its end is known.
+//!  - *chained*: the state before a conditional write, as the log tells it, is what the one before
+//!    it has made, whoever coordinated either and whether or not its end is known.
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
 
