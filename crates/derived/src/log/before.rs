@@ -79,6 +79,13 @@ impl LogPlan {
         })
     }
 
+    /// The row that is deleted with its partition, where that has no other, and the write does not
+    /// name it.
+    pub(super) fn row_of_partition(&self, write: FrozenView<'_>) -> Option<&'static [u8]> {
+        let is_only = self.base.clustering_count == 0 && write.row_count() == 0;
+        (is_only && !write.tombstone().is_none()).then_some(&[])
+    }
+
     fn wanted(&self, write: FrozenView<'_>) -> Wanted {
         let mut wanted = Wanted::default();
         if !self.has_images() {
@@ -100,6 +107,11 @@ impl LogPlan {
             if !wanted.all {
                 wanted.columns.extend(row.columns().map(|(id, _)| id));
             }
+        }
+        if self.options.preimage != Images::None
+            && let Some(key) = self.row_of_partition(write)
+        {
+            wanted.ranges.push(SendRange::of_prefix(key));
         }
         wanted.columns.sort_unstable();
         wanted.columns.dedup();

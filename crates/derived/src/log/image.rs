@@ -33,7 +33,10 @@ pub(super) struct States<'a> {
 impl<'a> States<'a> {
     /// As they were before the write.
     pub(super) fn of(plan: &'a LogPlan, what: &LogWrite<'a>) -> States<'a> {
-        let rows = what.write.rows().map(|(key, _)| {
+        // The one row of a partition without clustering keys may be deleted with it.
+        let only = plan.row_of_partition(what.write);
+        let keys = what.write.rows().map(|(key, _)| key).chain(only);
+        let rows = keys.map(|key| {
             let row = what.before.row(&plan.base.order, key).unwrap_or(NOTHING);
             (key, row.to_vec())
         });
@@ -112,7 +115,11 @@ impl<'a> States<'a> {
     fn touched(&self, set: &[Change<'_>], shown: &Shown) -> SmallVec<[Touched; 1]> {
         let mut all: SmallVec<[Touched; 1]> = SmallVec::new();
         for change in set {
-            let Some(key) = change.deed.row() else { continue };
+            let key = match change.deed {
+                Deed::DeletePartition if self.plan.base.clustering_count == 0 => Some(&[][..]),
+                _ => change.deed.row(),
+            };
+            let Some(key) = key else { continue };
             let index = self.index(key);
             let place = all.binary_search_by_key(&index, |touched| touched.index);
             let place = place.unwrap_or_else(|place| {

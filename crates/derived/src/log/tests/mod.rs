@@ -149,6 +149,9 @@ fn images_expected(
         for fact in &set {
             match fact {
                 Fact::Marker(key, _) => touched.entry(Some(key.clone())).or_default().1 = true,
+                Fact::PartitionDeleted(_) if world.base.clustering_count == 0 => {
+                    touched.entry(Some(Vec::new())).or_default().2 = true;
+                }
                 Fact::RowDeleted(key, _) => touched.entry(Some(key.clone())).or_default().2 = true,
                 Fact::Cell(of, id, _) | Fact::Element(of, id, ..) | Fact::Cleared(of, id, _) => {
                     let row = touched.entry(of.clone()).or_default();
