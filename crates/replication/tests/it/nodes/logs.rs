@@ -82,6 +82,7 @@ fn command_of(table: &TableSchema) -> ReadCommand {
 }
 
 /// A row: its partition key, its clustering key, its columns by name.
+#[derive(Clone)]
 struct Row {
     key: Vec<u8>,
     clustering: Vec<u8>,
@@ -455,6 +456,28 @@ fn check_chains(rows: &[Row]) -> Result<(), String> {
 
 fn ends_set(row: &Row) -> bool {
     row.columns.contains_key(cdc::END_OF_BATCH)
+}
+
+#[test]
+fn a_chain_that_is_broken_is_told() {
+    let row = |time: i64, operation: u8, written: i32| {
+        let uuid = value::timeuuid_from_ticks(time, [0x80; 8]);
+        let (mut clustering, mut columns) = (vec![0, 16], BTreeMap::new());
+        clustering.extend_from_slice(uuid.as_bytes());
+        columns.insert(cdc::OPERATION.to_owned(), vec![operation]);
+        columns.insert("pk".to_owned(), 1i32.to_be_bytes().to_vec());
+        columns.insert("v".to_owned(), written.to_be_bytes().to_vec());
+        Row { key: Vec::new(), clustering, columns }
+    };
+    let whole = [row(7, 2, 5), row(8, 0, 5), row(8, 2, 6), row(9, 0, 6), row(9, 2, 7)];
+    assert_eq!(check_chains(&whole), Ok(()));
+    for without in [0, 1, 3] {
+        let mut broken = whole.to_vec();
+        broken.remove(without);
+        assert!(check_chains(&broken).is_err(), "without row {without}");
+    }
+    let stale = [row(7, 2, 5), row(8, 0, 5), row(8, 2, 6), row(9, 0, 5), row(9, 2, 7)];
+    assert!(check_chains(&stale).is_err());
 }
 
 #[test]
