@@ -120,14 +120,25 @@ fn same_ports(values: &Values) -> Vec<Fault> {
             // A port and its encrypted sister may be one: then it is encrypted.
             let are_sisters = name.contains("_ssl") && name.replacen("_ssl", "", 1) == *other;
             let is_same_port = port != 0 && port == values.integer(other) && !are_sisters;
-            let (here, there) = (values.text(address), values.text(other_address));
-            if is_same_port && do_overlap(here, there) {
+            let (here, there) =
+                (address_text(values, address), address_text(values, other_address));
+            // A port that nobody has asked for is done without.
+            let is_needed = *name != "alternator_port" || is_given(values, name);
+            if is_needed && is_same_port && do_overlap(here, there) {
                 let text = format!("{port} is also the port of {other}, on {there}");
                 faults.push(Fault { name, text });
             }
         }
     }
     faults
+}
+
+/// What an option says of an address, or the one in its place.
+fn address_text<'v>(values: &'v Values, name: &str) -> &'v str {
+    match (name, values.text(name)) {
+        ("alternator_address", "") => values.text("rpc_address"),
+        (_, text) => text,
+    }
 }
 
 fn do_overlap(one: &str, other: &str) -> bool {

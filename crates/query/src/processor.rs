@@ -397,7 +397,7 @@ impl Processor {
     }
 
     /// A write timestamp of now, microseconds.
-    pub(crate) fn timestamp(&self) -> i64 {
+    pub fn timestamp(&self) -> i64 {
         self.timestamps.next(runtime::time::wall_micros())
     }
 }

@@ -47,7 +47,7 @@ pub mod sync;
 mod virtual_read;
 pub mod wire;
 
-pub use coordinator::nodes::{Executor, Owner, Proposed, Round};
+pub use coordinator::nodes::{Executor, Language, Owner, Proposed, Round};
 pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};

@@ -1,7 +1,7 @@
 //! TLS of the node's services: from options to configurations that every shard uses, and their
 //! change while the node runs.
 
-use node::encryption::{LINKS, wanted};
+use node::encryption::{LINKS, wanted as wanted_by};
 use options::Values;
 use runtime::sync::Notify;
 use runtime::task::race;
@@ -14,11 +14,29 @@ use tls::Keeper;
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// The services that may be encrypted, by their options.
-const SERVICES: [&str; 4] = [native::server::ENCRYPTION, API, METRICS, LINKS];
+const SERVICES: [&str; 5] =
+    [native::server::ENCRYPTION, API, METRICS, LINKS, alternator::ENCRYPTION];
 /// Of the REST API.
 const API: &str = "api_encryption_options";
 /// Of metrics.
 const METRICS: &str = "prometheus_encryption_options";
+
+/// The encryption that an option asks for; `None`: none. The error names the option.
+fn wanted(values: &Values, option: &str) -> Result<Option<tls::Options>, String> {
+    if option == alternator::ENCRYPTION { of_dynamo(values) } else { wanted_by(values, option) }
+}
+
+/// The encryption of the DynamoDB API: its port says whether there is any.
+pub(crate) fn of_dynamo(values: &Values) -> Result<Option<tls::Options>, String> {
+    let option = alternator::ENCRYPTION;
+    let mut entries = values.list(option);
+    entries.retain(|entry| !entry.is_empty() && !entry.starts_with("enabled"));
+    if entries.is_empty() || values.integer("alternator_https_port") == 0 {
+        return Ok(None);
+    }
+    entries.push("enabled=true".to_owned());
+    tls::options::parse(&entries).map_err(|error| format!("option {option}: {error}"))
+}
 
 /// The option that encrypts an HTTP service, if it does.
 pub(crate) fn of_http(values: &Values, service: &str) -> Result<Option<&'static str>, String> {

@@ -21,6 +21,7 @@ pub(crate) fn adjust(values: &mut Values, folder: &TemporaryFolder) {
         ("storage_port", "0"),
         ("api_port", "0"),
         ("prometheus_port", ""),
+        ("alternator_port", ""),
         ("smp", "1"),
         ("overprovisioned", "1"),
         ("unsafe_bypass_fsync", "1"),

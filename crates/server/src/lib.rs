@@ -3,7 +3,7 @@
 //! Shard 0 leads. The other shards serve what is handed to them until they are told to end.
 //!
 //! From the ground up: what options say of it: `persona` (its name), `encryption`, `maintenance`,
-//! `ports`, `relabel`, `ephemeral`; what it tells of itself: `notify` (the supervisor),
+//! `ports`, `dynamo`, `relabel`, `ephemeral`; what it tells of itself: `notify` (the supervisor),
 //! `descriptors`, `metrics`, `tables` and `large_data` (system tables), `console`; `reread`
 //! (options that change); this (start, serve, stop).
 //!
@@ -13,6 +13,7 @@
 
 mod console;
 mod descriptors;
+mod dynamo;
 mod encryption;
 mod ephemeral;
 mod handoff;
@@ -61,6 +62,7 @@ struct Plan {
     native: native::Config,
     maintenance: Option<native::Socket>,
     api: Option<admin::Config>,
+    dynamo: dynamo::Wanted,
     prometheus: Option<admin::Config>,
     /// How metrics are labelled at first.
     rules: Rules,
@@ -129,6 +131,7 @@ fn run(mut values: Values, persona: Persona, ephemeral: bool) -> Result<(), Stri
         native: native_config(&values, shards)?,
         maintenance: maintenance::socket(&values)?,
         api: http_config(&values, "api")?,
+        dynamo: dynamo::wanted(&values)?,
         prometheus: http_config(&values, "prometheus")?,
         rules: relabel::rules(&values)?,
         workdir: node::workdir(&values),
@@ -177,6 +180,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     notify::status("joining the cluster");
     node::joined().await?;
     let bound = listen(plan).await?;
+    dynamo::start(plan.dynamo).await?;
     let provide = move || async move {
         tables::provide(bound);
         large_data::provide();
@@ -220,6 +224,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     cluster::membership::enter(Phase::Leaving).await;
     let patience = patience::now();
     runtime::on_all_shards(move || async move {
+        dynamo::stop(patience).await;
         runtime::local::get::<Server>().stop(patience).await;
         runtime::local::clear::<Server>();
     })
@@ -447,6 +452,7 @@ pub fn refusals(values: &Values) -> Vec<String> {
         native_config(values, shards).map(drop),
         maintenance::socket(values).map(drop),
         http_config(values, "api").map(drop),
+        dynamo::wanted(values).map(drop),
         http_config(values, "prometheus").map(drop),
         relabel::rules(values).map(drop),
         check_options(values),

@@ -18,15 +18,15 @@ const ISOLATION: Words = &[
 ];
 
 pub(super) const ROWS: &[OptionRow] = &[
-    port("alternator_port", "0", "Its port; 0: not served").idle(),
-    port("alternator_https_port", "0", "Its encrypted port; 0: not served").idle(),
+    port("alternator_port", "8000", "Its port; 0 or empty: not served"),
+    port("alternator_https_port", "0", "Its encrypted port; 0: not served"),
     port("alternator_port_proxy_protocol", "0", "Its port behind a proxy").idle(),
     port("alternator_https_port_proxy_protocol", "0", "The same, encrypted").idle(),
-    text("alternator_address", "0.0.0.0", "Its address").idle(),
-    word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional").idle(),
-    flag("alternator_enforce_authorization", "false", "Refuse what is not signed").live().idle(),
-    flag("alternator_warn_authorization", "false", "Warn of what is not signed").live().idle(),
-    number("alternator_timeout_in_ms", "10000", "Milliseconds of a request").live().idle(),
+    text("alternator_address", "", "Its address; none: that of rpc_address"),
+    word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional"),
+    flag("alternator_enforce_authorization", "false", "Refuse what is not signed").live(),
+    flag("alternator_warn_authorization", "false", "Warn of what is not signed").live(),
+    number("alternator_timeout_in_ms", "10000", "Milliseconds of a request").live(),
     decimal(
         "alternator_ttl_period_in_seconds",
         "86400",
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag("alternator_allow_system_table_write", "false", "Let it write system tables")
         .live()
         .idle(),
-    text("alternator_describe_endpoints", "", "What DescribeEndpoints answers").live().idle(),
+    text("alternator_describe_endpoints", "", "What DescribeEndpoints answers").live(),
     number(
         "alternator_describe_table_info_cache_validity_in_seconds",
         "21600",
@@ -48,15 +48,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live()
     .idle(),
-    number("alternator_max_items_in_batch_write", "100", "Items of one batch").live().idle(),
-    number("alternator_response_gzip_compression_level", "6", "Level of gzip of answers")
-        .live()
-        .idle(),
+    number("alternator_max_items_in_batch_write", "100", "Items of one batch").live(),
+    number("alternator_response_gzip_compression_level", "6", "Level of gzip of answers").live(),
     number(
         "alternator_response_compression_threshold_in_bytes",
         "4096",
         "Bytes above which answers are compressed",
     )
-    .live()
-    .idle(),
+    .live(),
 ];

@@ -97,7 +97,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     map("api_encryption_options", ENCRYPTION, "TLS of the REST API"),
     map("prometheus_encryption_options", ENCRYPTION, "TLS of metrics"),
     map("server_encryption_options", ENCRYPTION, "TLS between nodes"),
-    map("alternator_encryption_options", ENCRYPTION, "TLS of Alternator").idle(),
+    map("alternator_encryption_options", ENCRYPTION, "TLS of Alternator"),
     map("system_info_encryption", AT_REST, "Encryption of files of the system").idle(),
     map("user_info_encryption", AT_REST, "Encryption of SSTables, where the table does not say")
         .idle(),

@@ -11,7 +11,7 @@ use crate::request::Request;
 use cluster::TableEntry;
 use model::Token;
 use plan::modify::ModifyPlan;
-use replication::{Consistency, Coordinator, Executor, LocalFuture, Owner, WriteKind};
+use replication::{Consistency, Coordinator, Executor, Language, LocalFuture, Owner, WriteKind};
 use runtime::Erased;
 use std::rc::Rc;
 
@@ -95,7 +95,7 @@ impl Executor for Executes {
 pub fn execute_for_others() -> Erased<'static, ()> {
     let start = || async {
         if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
-            coordinator.set_executor(Rc::new(Executes));
+            coordinator.set_executor(Language::Cql, Rc::new(Executes));
         }
     };
     Erased::new(move || async move { drop(runtime::on_all_shards(start).await) })

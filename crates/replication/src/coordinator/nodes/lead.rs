@@ -30,6 +30,20 @@ use reader::LocalFuture;
 use runtime::time::Instant;
 use std::rc::Rc;
 
+/// Whose conditional writes are executed: the first byte of a request says so. (The first byte of
+/// one of CQL is that of its level, which is 0.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    Cql = 0,
+    /// Items of the DynamoDB API.
+    Items = 1,
+}
+
+impl Language {
+    /// How many there are.
+    pub(super) const COUNT: usize = 2;
+}
+
 /// What executes conditional writes that other nodes have sent.
 pub trait Executor {
     /// Does what the bytes say with the partition that is held. The answer is for whoever made
@@ -38,9 +52,9 @@ pub trait Executor {
 }
 
 impl Coordinator {
-    /// What executes conditional writes on this shard, from now on.
-    pub fn set_executor(&self, executor: Rc<dyn Executor>) {
-        self.nodes.executor.replace(Some(executor));
+    /// What executes conditional writes of that language on this shard, from now on.
+    pub fn set_executor(&self, language: Language, executor: Rc<dyn Executor>) {
+        self.nodes.executors.borrow_mut()[language as usize] = Some(executor);
     }
 
     /// Has the node that leads the rounds of a partition execute a conditional write, of a table
@@ -98,7 +112,9 @@ impl Coordinator {
     ) -> Result<Vec<u8>, WriteError> {
         debug_assert!(options.kind == WriteKind::Cas, "one-hop: a round of {:?}", options.kind);
         let change = move |owner: Owner| async move {
-            let executor = own_coordinator().ok().and_then(|it| it.nodes.executor.borrow().clone());
+            let language = usize::from(request.first().copied().unwrap_or(0));
+            let find = |it: Rc<Coordinator>| it.nodes.executors.borrow().get(language).cloned();
+            let executor = own_coordinator().ok().and_then(find).flatten();
             Some(executor?.execute(owner, request).await)
         };
         let held: Held<Option<Vec<u8>>> =
@@ -109,7 +125,7 @@ impl Coordinator {
 
     /// Whether this shard can lead what other nodes send.
     pub(crate) fn has_executor(&self) -> bool {
-        self.nodes.executor.borrow().is_some()
+        self.nodes.executors.borrow()[Language::Cql as usize].is_some()
     }
 
     /// A page of a partition as it is between two conditional writes. The key is the command's.

@@ -42,8 +42,8 @@ pub(crate) use complete::{complete, is_spread};
 pub(crate) use counters::{refusal_of, refusal_of_read};
 pub(crate) use fetch::fetch_stretch;
 pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
-pub use lead::Executor;
 pub(crate) use lead::options_of;
+pub use lead::{Executor, Language};
 pub use owner::{Owner, Round};
 pub(crate) use paired::{Brought, bring_to};
 pub(crate) use peers::{Cause, call, left, refused};
@@ -80,7 +80,7 @@ pub(crate) struct Nodes {
     /// By the rounds of this shard.
     chosen: rounds::Chosen,
     /// Of conditional writes that other nodes send.
-    executor: RefCell<Option<Rc<dyn Executor>>>,
+    executors: RefCell<[Option<Rc<dyn Executor>>; Language::COUNT]>,
 }
 
 /// Mistakes that tests plant, to see them caught.

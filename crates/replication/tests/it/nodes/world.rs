@@ -12,7 +12,9 @@ use replication::hints::{self, Hints};
 use replication::placement::{Places, Replica, Replicas};
 use replication::plan::holders::Neighbor;
 use replication::wire::verb;
-use replication::{Config, Consistency, Coordinator, Executor, Owner, Proposed, ReadError};
+use replication::{
+    Config, Consistency, Coordinator, Executor, Language, Owner, Proposed, ReadError,
+};
 use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
 use runtime::sim::{Disk, NodeId, Options, World};
 use std::net::SocketAddr;
@@ -345,7 +347,7 @@ async fn live(
             }
             let coordinator = runtime::local::get::<Coordinator>();
             coordinator.join_hints();
-            coordinator.set_executor(Rc::new(Executes));
+            coordinator.set_executor(Language::Cql, Rc::new(Executes));
         }
     };
     runtime::on_all_shards(join).await;

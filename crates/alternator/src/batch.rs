@@ -1,0 +1,243 @@
+//! `BatchGetItem` and `BatchWriteItem`.
+//!
+//! Invariants
+//!  - *each-alone*: the writes of a batch are independent of each other: some may be made and
+//!    others
+//!    not, and then the batch is an error and may be tried again.
+//!  - *no-item-twice*: a batch that names an item twice is refused.
+
+use crate::capacity::Capacity;
+use crate::error::Error;
+use crate::filter::{Filter, selection_of};
+use crate::json::{Json, Object, write_list};
+use crate::key::Key;
+use crate::node::{Caller, Node};
+use crate::options::Isolation;
+use crate::owner::execute;
+use crate::request::Request;
+use crate::row::{Moment, Row, command_of_item, mutation};
+use crate::table::Table;
+use crate::value::{attributes, write_attributes};
+use crate::write::{Operation, Write};
+use auth::Permission;
+use mutation::page::PageView;
+use replication::{BatchEntry, BatchKind, WriteKind};
+use runtime::task::join_all;
+use std::collections::{BTreeMap, HashSet};
+
+/// Items of a read.
+const KEYS_MAX: usize = 100;
+/// Partitions that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// A write of a batch, with the part of the request that it comes from.
+struct Part<'a> {
+    table: Table,
+    operation: Operation,
+    write: Write,
+    parameters: Json<'a>,
+}
+
+/// `BatchWriteItem`
+pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let capacity = Capacity::of(&request)?;
+    let parts = parts(node, caller, &request)?;
+    let mut consumed = BTreeMap::<String, usize>::new();
+    for part in &parts {
+        let bytes = part.parameters.text().len();
+        *consumed.entry(part.table.name.clone()).or_default() += Capacity::of_write(bytes);
+    }
+    let mut plain = Vec::new();
+    for part in parts {
+        let Part { table, operation, write, parameters } = part;
+        if node.isolation(&table) == Isolation::Always {
+            execute(node, &table, (operation, write), parameters.text()).await?;
+            continue;
+        }
+        let decision = write.decide(None)?;
+        let moment = Moment::of(node.timestamp());
+        if let Some(mutation) = mutation(&table, &write.key, &decision.change, moment)? {
+            let (table, token) = (table.entry.clone(), write.key.token());
+            plain.push(BatchEntry { table, token, mutation });
+        }
+    }
+    let options = node.write_options(WriteKind::UnloggedBatch);
+    node.coordinator.write_batch(BatchKind::Unlogged, plain, &options).await?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    object.json("UnprocessedItems", "{}");
+    write_consumed(capacity, &consumed, &mut object);
+    object.close();
+    Ok(out)
+}
+
+fn write_consumed(capacity: Capacity, consumed: &BTreeMap<String, usize>, object: &mut Object<'_>) {
+    if capacity.is_told() {
+        write_list(consumed, object.member("ConsumedCapacity"), |(table, halves), out| {
+            capacity.write_one(out, table, *halves);
+        });
+    }
+}
+
+fn no_items() -> Error {
+    Error::validation(
+        "1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: \
+         Member must have length greater than or equal to 1",
+    )
+}
+
+/// The writes of a request. (*no-item-twice*)
+fn parts<'a>(node: &Node, caller: &Caller, request: &Request<'a>) -> Result<Vec<Part<'a>>, Error> {
+    let mut parts = Vec::new();
+    let most = node.options.batch_items_max();
+    let mut seen = HashSet::new();
+    for (name, list) in request.need_object("RequestItems")?.members() {
+        let table = node.table(&name)?;
+        node.check(caller, Permission::Modify, &table)?;
+        for json in list.elements() {
+            let part = part(&table, json)?;
+            if parts.len() == most {
+                return Err(Error::validation(format!(
+                    "Invalid length of BatchWriteItem command, got more items than the maximum \
+                     {most} (from configuration variable alternator_max_items_in_batch_write)"
+                )));
+            }
+            let Key { partition, clustering } = part.write.key.clone();
+            if !seen.insert((table.entry.schema.id, partition, clustering)) {
+                return Err(Error::validation("Provided list of item keys contains duplicates"));
+            }
+            parts.push(part);
+        }
+        if list.elements().next().is_none() {
+            return Err(no_items());
+        }
+    }
+    if parts.is_empty() { Err(no_items()) } else { Ok(parts) }
+}
+
+fn part<'a>(table: &Table, json: Json<'a>) -> Result<Part<'a>, Error> {
+    let mut members = json.members();
+    let unknown = || {
+        Error::validation("Supplied WriteRequest is empty or unknown: PutRequest or DeleteRequest")
+    };
+    let (name, parameters) = members.next().ok_or_else(unknown)?;
+    if members.next().is_some() {
+        return Err(Error::validation(
+            "Supplied AttributeValue has more than one datatypes set: a WriteRequest is one \
+             PutRequest or one DeleteRequest",
+        ));
+    }
+    let request = Request::of(parameters, &name)?;
+    let (operation, write) = match &*name {
+        "PutRequest" => {
+            let item = attributes(request.need_object("Item")?)?;
+            (Operation::Put, Write::put(table, item)?)
+        }
+        "DeleteRequest" => {
+            let key = attributes(request.need_object("Key")?)?;
+            (Operation::Delete, Write::delete(table, key)?)
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(Part { table: table.clone(), operation, write, parameters })
+}
+
+/// What is read of a table.
+struct Wanted {
+    table: Table,
+    keys: Vec<Key>,
+    filter: Filter,
+    consistent: bool,
+}
+
+/// `BatchGetItem`
+pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let capacity = Capacity::of(&request)?;
+    let mut count = 0;
+    let mut all = Vec::new();
+    for (name, json) in request.need_object("RequestItems")?.members() {
+        let wanted = wanted(node, &name, json)?;
+        node.check(caller, Permission::Select, &wanted.table)?;
+        count += wanted.keys.len();
+        if KEYS_MAX < count {
+            return Err(Error::validation(format!(
+                "Too many items requested for the BatchGetItem call: the length of the list is \
+                 {KEYS_MAX} at most"
+            )));
+        }
+        all.push(wanted);
+    }
+    if count == 0 {
+        return Err(no_items());
+    }
+    let mut consumed = BTreeMap::new();
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    let mut tables = Object::open(object.member("Responses"));
+    for wanted in &all {
+        let (items, halves) = read(node, wanted).await?;
+        tables.json(&wanted.table.name, &format!("[{}]", items.join(",")));
+        consumed.insert(wanted.table.name.clone(), halves);
+    }
+    tables.close();
+    object.json("UnprocessedKeys", "{}");
+    write_consumed(capacity, &consumed, &mut object);
+    object.close();
+    Ok(out)
+}
+
+fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
+    let table = node.table(name)?;
+    let request = Request::of(json, "RequestItems")?;
+    request.check_styles(&["AttributesToGet"], &["ProjectionExpression"])?;
+    let known = request.placeholders()?;
+    let filter = Filter { condition: None, selection: selection_of(&request, &known)? };
+    known.check_used()?;
+    let consistent = request.bool("ConsistentRead")?.unwrap_or(false);
+    let list = request.list("Keys")?.ok_or_else(no_items)?;
+    let mut keys = Vec::new();
+    for json in list.elements() {
+        let key = Key::of_key(&table, &attributes(json)?)?;
+        if keys.contains(&key) {
+            return Err(Error::validation("Provided list of item keys contains duplicates"));
+        }
+        keys.push(key);
+    }
+    if keys.is_empty() { Err(no_items()) } else { Ok(Wanted { table, keys, filter, consistent }) }
+}
+
+/// The items that are there, as JSON, and the half units that they take.
+async fn read(node: &Node, wanted: &Wanted) -> Result<(Vec<String>, usize), Error> {
+    let (mut items, mut halves) = (Vec::new(), 0);
+    for keys in wanted.keys.chunks(READS_AT_ONCE) {
+        let reads = keys.iter().map(|key| read_one(node, wanted, key));
+        for found in join_all(reads).await {
+            let (item, bytes) = found?;
+            halves += Capacity::of_read(bytes, wanted.consistent);
+            items.extend(item);
+        }
+    }
+    Ok((items, halves))
+}
+
+async fn read_one(
+    node: &Node,
+    wanted: &Wanted,
+    key: &Key,
+) -> Result<(Option<String>, usize), Error> {
+    let Wanted { table, filter, consistent, .. } = wanted;
+    let command = command_of_item(table, key);
+    let page = node.read(table, key.token(), &command, *consistent).await?;
+    let view = PageView::trusted(&page.bytes, command.layout());
+    let Some(partition) = view.partitions().next() else { return Ok((None, 0)) };
+    let Some(row) = partition.rows().next() else { return Ok((None, 0)) };
+    let row = Row::new(table, &partition, &row);
+    let mut out = String::new();
+    match &filter.selection {
+        None => row.write(&mut out)?,
+        Some(selection) => write_attributes(&selection.of_item(&row.item()?), &mut out),
+    }
+    Ok((Some(out), row.size()))
+}

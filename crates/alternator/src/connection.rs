@@ -1,0 +1,261 @@
+//! A connection of a client: its requests, one after the other, and their answers.
+//!
+//! Invariants
+//!  - *checked-first*: where the option says so, no operation is begun for a request that is not
+//!    signed.
+
+use crate::body::{collected, unpacked};
+use crate::error::Error;
+use crate::json::Object;
+use crate::node::{Caller, Node};
+use crate::operations;
+use crate::row::now_secs;
+use crate::sign::Signed;
+use bytes::Bytes;
+use http::Socket;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use runtime::net::Stream;
+use runtime::sync::Notify;
+use runtime::task::{Either, race};
+use std::convert::Infallible;
+use std::rc::Rc;
+
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// What an answer is made of.
+struct Answer {
+    status: u16,
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn text(status: u16, body: String) -> Answer {
+        Answer { status, content_type: "text/plain", body: body.into_bytes() }
+    }
+
+    fn json(status: u16, body: String) -> Answer {
+        Answer { status, content_type: "application/x-amz-json-1.0", body: body.into_bytes() }
+    }
+}
+
+/// Serves a connection to its end, or until it has to go: then it answers what it was asked.
+pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
+    let peer = stream.peer_addr();
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let (parts, body) = request.into_parts();
+        let answer = answer(node, &parts, body).await;
+        Ok::<_, Infallible>(response(node, &parts, answer))
+    });
+    let mut protocol = hyper::server::conn::http1::Builder::new();
+    protocol.half_close(true).pipeline_flush(true).max_buf_size(HEAD_BYTES_MAX);
+    let mut served = std::pin::pin!(protocol.serve_connection(Socket::new(stream), service));
+    let ended = match race(served.as_mut(), ends.notified()).await {
+        Either::Left(ended) => ended,
+        Either::Right(()) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(target: "alternator_server", "connection of {peer} ended: {error}");
+    }
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+async fn answer(node: &Rc<Node>, parts: &Parts, body: Incoming) -> Answer {
+    let host = header(&parts.headers, "host").unwrap_or_default();
+    match (&parts.method, parts.uri.path()) {
+        (&Method::POST, "/") => match request(node, parts, host, body).await {
+            Ok(answer) => Answer::json(200, answer),
+            Err(error) => Answer::json(error.kind.status(), error_json(&error)),
+        },
+        (&Method::GET, "/") => Answer::text(200, format!("healthy: {host}\n")),
+        (&Method::GET, "/localnodes") => {
+            Answer::json(200, local_nodes(node, parts.uri.query().unwrap_or_default()))
+        }
+        (&Method::OPTIONS, "/") => Answer::text(200, String::new()),
+        (method, path) => Answer::text(404, format!("{method} {path} is not served here\n")),
+    }
+}
+
+/// An error as the body of an answer.
+fn error_json(error: &Error) -> String {
+    let (space, name) = error.kind.names();
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    object.string("__type", &format!("{space}{name}")).string("message", &error.message);
+    if let Some(item) = &error.item {
+        object.json("Item", item);
+    }
+    object.close();
+    out
+}
+
+/// *checked-first*
+async fn request(
+    node: &Rc<Node>,
+    parts: &Parts,
+    host: &str,
+    body: Incoming,
+) -> Result<String, Error> {
+    let (body, _room) = collected(body).await?;
+    let caller = caller(node, parts, &body)?;
+    let unpacked = match header(&parts.headers, "content-encoding") {
+        None | Some("" | "identity") => None,
+        Some(encoding) => Some(unpacked(&body, encoding)?),
+    };
+    let body: &[u8] = unpacked.as_deref().unwrap_or(&body);
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        Error::serialization(format!("the request is not UTF-8 at byte {at}"))
+    })?;
+    let target = header(&parts.headers, "x-amz-target").unwrap_or_default();
+    operations::answer(node, &caller, (target, host), text).await
+}
+
+/// Who asks.
+fn caller(node: &Node, parts: &Parts, body: &[u8]) -> Result<Caller, Error> {
+    let (enforced, warned) =
+        (node.options.enforce_authorization.get(), node.options.warn_authorization.get());
+    if !enforced && !warned {
+        return Ok(Caller::default());
+    }
+    let headers: Vec<(&str, &str)> = parts
+        .headers
+        .iter()
+        .filter_map(|(name, value)| {
+            Some((name.as_str(), std::str::from_utf8(value.as_bytes()).ok()?))
+        })
+        .collect();
+    let uri = &parts.uri;
+    let signed = Signed {
+        method: parts.method.as_str(),
+        path: uri.path(),
+        query: uri.query().unwrap_or_default(),
+        headers: &headers,
+        body,
+    };
+    let secret = |key: &str| {
+        let access = node.cluster.access().state();
+        access.role(key).filter(|role| role.can_login).and_then(|role| role.salted_hash.clone())
+    };
+    match signed.signer(now_secs(), secret) {
+        Ok(role) => Ok(Caller { role: Some(role).filter(|_| enforced) }),
+        Err(error) if enforced => Err(error),
+        Err(error) => {
+            tracing::warn!(target: "alternator_server", "a request that is not signed: {error}");
+            Ok(Caller::default())
+        }
+    }
+}
+
+/// The addresses of the nodes of this data centre that are alive, as a list. `query` may name
+/// another data centre or a rack: `dc=.. & rack=..`.
+fn local_nodes(node: &Node, query: &str) -> String {
+    let asked = |name: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
+    };
+    let (cluster, own) = (&node.cluster, node.cluster.node());
+    let center = asked("dc").unwrap_or(&own.data_center);
+    let rack = asked("rack");
+    let is_asked =
+        |dc: &str, of_rack: &str| dc == center && rack.is_none_or(|rack| rack == of_rack);
+    let mut found = Vec::new();
+    if is_asked(&own.data_center, &own.rack) {
+        found.push(own.rpc_address);
+    }
+    let topology = cluster.topology();
+    for member in topology.present() {
+        let is_other = member.host_id != own.host_id && cluster.is_alive(member.host_id);
+        if is_other && is_asked(&member.data_center, &member.rack) {
+            found.push(member.client_address);
+        }
+    }
+    let texts: Vec<String> = found.iter().map(|address| format!("\"{address}\"")).collect();
+    format!("[{}]", texts.join(","))
+}
+
+const SERVER: &str = concat!("Nereid/", env!("CARGO_PKG_VERSION"));
+
+fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Full<Bytes>> {
+    let Answer { status, content_type, mut body } = answer;
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    let headers = response.headers_mut();
+    let mut put = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    put("server", SERVER);
+    put("content-type", content_type);
+    if parts.method == Method::POST {
+        let accepted = header(&parts.headers, "accept-encoding").unwrap_or_default();
+        if let Some(packing) = node.options.packing(accepted, body.len())
+            && let Ok(packed) = packing.pack(&body, node.options.packing_level())
+        {
+            body = packed;
+            put("content-encoding", packing.name());
+        }
+        put("x-amzn-requestid", &request_id());
+        put("x-amz-crc32", &crc32fast::hash(&body).to_string());
+    }
+    put_origins(parts, &mut put);
+    *response.body_mut() = Full::new(Bytes::from(body));
+    response
+}
+
+/// For scripts of other origins, all of which may ask.
+fn put_origins(parts: &Parts, put: &mut impl FnMut(&'static str, &str)) {
+    if parts.headers.get("origin").is_none() {
+        return;
+    }
+    put("access-control-allow-origin", "*");
+    put(
+        "access-control-expose-headers",
+        "x-amzn-requestid,x-amzn-errortype,x-amzn-errormessage,x-amz-crc32,Date",
+    );
+    if parts.method == Method::OPTIONS {
+        put("access-control-max-age", "86400");
+        let asked = |name: &str| header(&parts.headers, name).map(str::to_owned);
+        if let Some(methods) = asked("access-control-request-method") {
+            put("access-control-allow-methods", &methods);
+        }
+        if let Some(names) = asked("access-control-request-headers") {
+            put("access-control-allow-headers", &names);
+        }
+    }
+}
+
+/// By which operators and clients speak of a request.
+fn request_id() -> String {
+    let (high, low) = (runtime::random_u64(), runtime::random_u64());
+    format!("{high:016X}{low:016X}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn errors_are_json_that_sdks_read() {
+        let error = Error::new(Kind::Validation, "no \"x\"");
+        let expected =
+            r#"{"__type":"com.amazon.coral.service#ValidationException","message":"no \"x\""}"#;
+        assert_eq!(error_json(&error), expected);
+        let answer = Answer::json(error.kind.status(), error_json(&error));
+        assert_eq!((answer.status, answer.content_type), (400, "application/x-amz-json-1.0"));
+    }
+}

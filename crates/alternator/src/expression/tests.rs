@@ -1,0 +1,174 @@
+use super::*;
+use crate::evaluate::holds;
+use crate::json::Json;
+use crate::update::apply;
+use crate::value::{Map, attributes, attributes_json, value};
+use proptest::prelude::*;
+
+fn json(text: &str) -> Json<'_> {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+fn item(text: &str) -> Map {
+    attributes(json(text)).unwrap()
+}
+
+const NAMES: &str = r##"{"#a":"a","#dot":"x.y"}"##;
+const VALUES: &str = r#"{":one":{"N":"1"},":two":{"N":"2"},":s":{"S":"dog"},":l":{"L":[{"S":"z"}]},
+    ":set":{"SS":["a","b"]},":t":{"S":"S"},":bad":{"S":"DOG"},":true":{"BOOL":true}}"#;
+
+fn known() -> Placeholders {
+    Placeholders::of(Some(json(NAMES)), Some(json(VALUES)), true).unwrap()
+}
+
+const ITEM: &str = r#"{"p":{"S":"key"},"a":{"N":"1"},"s":{"S":"doghouse"},"x.y":{"S":"dot"},
+    "l":{"L":[{"N":"10"},{"N":"20"},{"N":"30"}]},"m":{"M":{"b":{"S":"c"},"n":{"L":[{"S":"d"}]}}},
+    "set":{"SS":["a","b","c"]}}"#;
+
+#[test]
+fn conditions_hold_or_not() {
+    let check = |text: &str, expected: bool| {
+        let condition = condition(text, "ConditionExpression", &known()).unwrap();
+        assert_eq!(holds(&condition, &item(ITEM)).unwrap(), expected, "{text}");
+    };
+    check("a = :one", true);
+    check("#a < :two AND NOT a <> :one", true);
+    check("#dot = :s", false);
+    check("a = :two or (s = :s or begins_with(s, :s))", true);
+    check("l[1] > l[0] and l[7] <> l[0]", true);
+    check("m.n[0] = m.b", false);
+    check("q < :one", false);
+    check(":one <= q", false);
+    check("q = z", false);
+    check("q <> z", true);
+    check("a between :one and :two", true);
+    check("a in (:two, :s, :one)", true);
+    check("attribute_exists(m.b) and attribute_not_exists(m.c)", true);
+    check("attribute_type(s, :t)", true);
+    check("contains(set, m.b)", true);
+    check("contains(s, :s)", true);
+    check("size(l) > :two", true);
+    check("size(a) > :one", false);
+    check("a = :s", false);
+    check("a < :s", false);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let check = |text: &str, expected: &str| {
+        let found = condition(text, "FilterExpression", &known()).unwrap_err().message;
+        assert!(found.contains("FilterExpression") && found.contains(expected), "{text}: {found}");
+    };
+    check("", "empty");
+    check("a", "Syntax error");
+    check("a = ", "Syntax error");
+    check("a IN ()", "Syntax error");
+    check("a = :one :two", "Syntax error");
+    check("a = !", "Syntax error");
+    check("a < :l", "operand type");
+    check("a BETWEEN :two AND :one", "BETWEEN");
+    check("a BETWEEN :s AND :one", "BETWEEN");
+    check("a = :nothing", ":nothing");
+    check("#nothing = :one", "#nothing");
+    check("attribute_exists(:one)", "path");
+    check("attribute_type(a, :bad)", "DOG");
+    check("begins_with(a, :one)", "operand type");
+    check("size(a, s) > :one", "number of operands: 2");
+    check("size(size(a)) > :one", "not allowed");
+    check("dog(a)", "function");
+    check("if_not_exists(a, a) = :one", "not allowed");
+    check("((a = :one))", "redundant parentheses");
+    check("a = a", "distinct");
+    check(&"a = :one AND ".repeat(400), "size");
+    check(&("NOT ".repeat(200) + "a = :one"), "nested");
+    check(&("a[0]".to_owned() + &".b".repeat(40) + " = :one"), "nesting");
+}
+
+#[test]
+fn updates_change_what_they_name() {
+    let check = |text: &str, expected: &str| {
+        let update = update(text, "UpdateExpression", &known()).unwrap();
+        let selection = Selection::of_names(update.paths().map(|path| path.root.clone()));
+        let after = selection.of_item(&apply(&update, &item(ITEM)).unwrap());
+        assert_eq!(attributes_json(&after), attributes_json(&item(expected)), "{text}");
+    };
+    check("SET a = :two", r#"{"a":{"N":"2"}}"#);
+    check("set a = a + :two, b = :two - :one", r#"{"a":{"N":"3"},"b":{"N":"1"}}"#);
+    check("SET a = l[0], q = if_not_exists(q, a)", r#"{"a":{"N":"10"},"q":{"N":"1"}}"#);
+    let list = |inner: &str| format!(r#"{{"l":{{"L":[{inner}]}}}}"#);
+    check("REMOVE l[0], l[2]", &list(r#"{"N":"20"}"#));
+    check("REMOVE l[7]", &list(r#"{"N":"10"},{"N":"20"},{"N":"30"}"#));
+    check("SET l[9] = :s", &list(r#"{"N":"10"},{"N":"20"},{"N":"30"},{"S":"dog"}"#));
+    check("SET l = list_append(:l, :l)", &list(r#"{"S":"z"},{"S":"z"}"#));
+    check("ADD a :two, n :one", r#"{"a":{"N":"3"},"n":{"N":"1"}}"#);
+    check("DELETE set :set", r#"{"set":{"SS":["c"]}}"#);
+    check("SET m.b = :one REMOVE m.n", r#"{"m":{"M":{"b":{"N":"1"}}}}"#);
+    check("SET s = (a + (:one))", r#"{"s":{"N":"2"}}"#);
+}
+
+#[test]
+fn updates_that_cannot_be_made_are_refused() {
+    let check = |text: &str, expected: &str| {
+        let made = update(text, "UpdateExpression", &known());
+        let found = made.and_then(|update| apply(&update, &item(ITEM))).unwrap_err().message;
+        assert!(found.contains(expected), "{text}: {found}");
+    };
+    check("SET a = :one SET b = :one", "only be used once");
+    check("SET a = :one, a.b = :two", "overlap");
+    check("SET m.b = :one, m[1] = :two", "conflict");
+    check("SET l[0] = :one REMOVE l[0]", "overlap");
+    check("SET m.q.r = :one", "invalid for update");
+    check("REMOVE q.r", "invalid for update");
+    check("SET a = q", "does not exist");
+    check("SET a = s + :one", "type");
+    check("ADD s :one", "type");
+    check("ADD a :s", "operand type");
+    check("DELETE a :set", "type");
+    check("NONSENSE a", "Syntax error");
+    check("SET a = :one,", "Syntax error");
+    check("SET a = size(l)", "not allowed");
+}
+
+#[test]
+fn projections_are_parts_of_items() {
+    let check = |text: &str, expected: &str| {
+        let selection = projection(text, "ProjectionExpression", &known()).unwrap();
+        assert_eq!(attributes_json(&selection.of_item(&item(ITEM))), expected, "{text}");
+    };
+    check("a, q", r#"{"a":{"N":"1"}}"#);
+    check("l[2], l[0], l[9]", r#"{"l":{"L":[{"N":"10"},{"N":"30"}]}}"#);
+    check("m.n[0], a.b", r#"{"m":{"M":{"n":{"L":[{"S":"d"}]}}}}"#);
+    for text in ["a, a", "a.b, a", "a[0], a.b", "m.n, m.n[0]", "a,", "", "a b", "a = :one"] {
+        assert!(projection(text, "ProjectionExpression", &known()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn placeholders_are_all_used() {
+    let known = known();
+    condition("#a = :one", "ConditionExpression", &known).unwrap();
+    let found = known.check_used().unwrap_err().message;
+    assert!(found.contains("unused") && found.contains("#dot"), "{found}");
+    let of = |names: &str, has| Placeholders::of(Some(json(names)), None, has).unwrap_err().message;
+    assert!(of("{}", true).contains("must not be empty"));
+    assert!(of(NAMES, false).contains("can only be specified"));
+    assert!(of(r#"{"a":"a"}"#, true).contains("invalid key"));
+    assert_eq!(value(r#"{"N":"1.0"}"#), value(r#"{"N":"1"}"#));
+}
+
+proptest! {
+    #[test]
+    fn foreign_texts_do_not_panic(
+        text in "[a-c #:.,()\\[\\]<>=+0-9-]{0,60}\
+                 |(a|NOT|AND|OR|IN|BETWEEN|SET|ADD|:one|\\(|\\)|,|=| ){0,40}",
+    ) {
+        let known = known();
+        if let Ok(condition) = condition(&text, "ConditionExpression", &known) {
+            let _ = holds(&condition, &item(ITEM));
+        }
+        if let Ok(update) = update(&text, "UpdateExpression", &known) {
+            let _ = apply(&update, &item(ITEM));
+        }
+        let _ = projection(&text, "ProjectionExpression", &known);
+    }
+}

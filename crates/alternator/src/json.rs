@@ -1,0 +1,622 @@
+//! JSON as the API sends it: read where it stands, without a tree.
+//!
+//! [`Json::parse`] walks a text once and checks all of it; then its parts are slices of the text,
+//! which are taken apart as they are asked for.
+//!
+//! Invariants
+//!  - *checked-first*: a [`Json`] is well-formed, so that what takes it apart cannot fail.
+//!  - *bounded-depth*: no text is nested deeper than [`DEPTH_MAX`], so that no walk runs out of
+//!    stack.
+
+use crate::error::Error;
+use std::borrow::Cow;
+
+/// Objects and arrays within each other. An item may be nested 32 levels, each of which takes two;
+/// what is around it, a few more.
+pub const DEPTH_MAX: usize = 100;
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    Bool,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl Kind {
+    /// As messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Bool => "a boolean",
+            Kind::Number => "a number",
+            Kind::String => "a string",
+            Kind::Array => "a list",
+            Kind::Object => "an object",
+        }
+    }
+}
+
+/// A value: a slice of the text, without space around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json<'a>(&'a str);
+
+impl<'a> Json<'a> {
+    /// Checks a whole text. (*checked-first*)
+    pub fn parse(bytes: &'a [u8]) -> Result<Json<'a>, Error> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            Error::serialization(format!(
+                "the request is not UTF-8 at byte {}",
+                error.valid_up_to()
+            ))
+        })?;
+        let mut walk = Walk { text: bytes, at: 0 };
+        walk.space();
+        let start = walk.at;
+        walk.value(0)?;
+        let end = walk.at;
+        walk.space();
+        match walk.at == text.len() {
+            true => Ok(Json(&text[start..end])),
+            false => Err(walk.refuse("something after the end of the value")),
+        }
+    }
+
+    /// The slice.
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    /// What it is.
+    pub fn kind(self) -> Kind {
+        match self.0.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Its text, if it is a string. Without escapes it is not copied.
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        let inner = &self.0[1..self.0.len() - 1];
+        Some(match inner.contains('\\') {
+            false => Cow::Borrowed(inner),
+            true => Cow::Owned(unescape(inner)),
+        })
+    }
+
+    /// If it is `true` or `false`.
+    pub fn bool(self) -> Option<bool> {
+        match self.0 {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// If it is a whole number that fits.
+    pub fn integer(self) -> Option<i64> {
+        self.0.parse().ok().filter(|_| self.kind() == Kind::Number)
+    }
+
+    /// Names and values of an object; of anything else nothing.
+    pub fn members(self) -> Members<'a> {
+        Members(self.inside(Kind::Object))
+    }
+
+    /// Parts of a list; of anything else nothing.
+    pub fn elements(self) -> Elements<'a> {
+        Elements(self.inside(Kind::Array))
+    }
+
+    fn inside(self, kind: Kind) -> &'a str {
+        match self.kind() == kind {
+            true => self.0[1..self.0.len() - 1].trim_start_matches(is_space),
+            false => "",
+        }
+    }
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Iterator of [`Json::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'a>(&'a str);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, Json<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = next_value(&mut self.0, ':')?;
+        let value = next_value(&mut self.0, ',')?;
+        Some((name.string()?, value))
+    }
+}
+
+/// Iterator of [`Json::elements`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(&'a str);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Json<'a>;
+
+    fn next(&mut self) -> Option<Json<'a>> {
+        next_value(&mut self.0, ',')
+    }
+}
+
+/// Takes the next value and what stands between it and the one after.
+fn next_value<'a>(rest: &mut &'a str, between: char) -> Option<Json<'a>> {
+    if rest.is_empty() {
+        return None;
+    }
+    let (value, tail) = rest.split_at(length(rest.as_bytes()));
+    let tail = tail.trim_start_matches(is_space);
+    *rest = tail.strip_prefix(between).unwrap_or(tail).trim_start_matches(is_space);
+    Some(Json(value))
+}
+
+/// How long the value is that a checked text begins with.
+fn length(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'"') => string_length(text),
+        Some(b'{' | b'[') => {
+            let (mut at, mut depth) = (0, 0);
+            while at < text.len() {
+                match text[at] {
+                    b'"' => {
+                        at += string_length(&text[at..]);
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            at
+        }
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b':' | b' '..=b' ' | 9..=13);
+            text.iter().position(ends).unwrap_or(text.len())
+        }
+    }
+}
+
+fn string_length(text: &[u8]) -> usize {
+    let mut at = 1;
+    while at < text.len() {
+        match text[at] {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+/// The text of a checked string. Halves of surrogate pairs, which no text has, become `U+FFFD`.
+fn unescape(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let code = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(at + 2..).unwrap_or("");
+        match code {
+            b'n' => out.push('\n'),
+            b't' => out.push('\t'),
+            b'r' => out.push('\r'),
+            b'b' => out.push('\u{8}'),
+            b'f' => out.push('\u{c}'),
+            b'u' => {
+                let unit = take_unit(&mut rest);
+                out.push(character(unit, &mut rest));
+            }
+            other => out.push(other as char),
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn take_unit(rest: &mut &str) -> u32 {
+    let (digits, tail) = rest.split_at(4.min(rest.len()));
+    *rest = tail;
+    u32::from_str_radix(digits, 16).unwrap_or(0xfffd)
+}
+
+/// The character that a unit of UTF-16 begins.
+fn character(unit: u32, rest: &mut &str) -> char {
+    if (0xd800..0xdc00).contains(&unit)
+        && let Some(mut tail) = rest.strip_prefix("\\u")
+    {
+        let low = take_unit(&mut tail);
+        if (0xdc00..0xe000).contains(&low) {
+            *rest = tail;
+            let code = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+            return char::from_u32(code).unwrap_or('\u{fffd}');
+        }
+    }
+    char::from_u32(unit).unwrap_or('\u{fffd}')
+}
+
+/// The check of a text.
+struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Walk<'_> {
+    fn refuse(&self, what: &str) -> Error {
+        Error::serialization(format!("the request is not JSON: {what} at byte {}", self.at))
+    }
+
+    fn peek(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+        match self.peek() == byte && self.at < self.text.len() {
+            true => {
+                self.at += 1;
+                Ok(())
+            }
+            false => Err(self.refuse(&format!("no '{}'", byte as char))),
+        }
+    }
+
+    /// *bounded-depth*
+    fn value(&mut self, depth: usize) -> Result<(), Error> {
+        if depth == DEPTH_MAX {
+            return Err(Error::validation(format!(
+                "Nesting Levels have exceeded supported limits: the request is nested deeper than \
+                 {DEPTH_MAX} levels"
+            )));
+        }
+        match self.peek() {
+            b'{' => self.list(b'}', |walk| {
+                walk.string()?;
+                walk.space();
+                walk.expect(b':')?;
+                walk.space();
+                walk.value(depth + 1)
+            }),
+            b'[' => self.list(b']', |walk| walk.value(depth + 1)),
+            b'"' => self.string(),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.number(),
+        }
+    }
+
+    fn list(
+        &mut self,
+        end: u8,
+        part: impl Fn(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.at += 1;
+        self.space();
+        if self.peek() == end {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            part(self)?;
+            self.space();
+            if self.peek() != b',' {
+                return self.expect(end);
+            }
+            self.at += 1;
+            self.space();
+        }
+    }
+
+    fn string(&mut self) -> Result<(), Error> {
+        self.expect(b'"')?;
+        loop {
+            match self.text.get(self.at) {
+                None => return Err(self.refuse("a string without an end")),
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                Some(0..0x20) => return Err(self.refuse("a control character in a string")),
+                Some(_) => self.at += 1,
+            }
+        }
+        self.expect(b'"')
+    }
+
+    fn escape(&mut self) -> Result<(), Error> {
+        match self.text.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or_default();
+                if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(self.refuse("an escape without four digits"));
+                }
+                self.at += 6;
+            }
+            _ => return Err(self.refuse("an unknown escape")),
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Error> {
+        match self.text[self.at..].starts_with(word.as_bytes()) {
+            true => {
+                self.at += word.len();
+                Ok(())
+            }
+            false => Err(self.refuse("an unknown word")),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Error> {
+        if self.peek() == b'-' {
+            self.at += 1;
+        }
+        match self.digits()? {
+            1 => {}
+            count if self.text[self.at - count] == b'0' => {
+                return Err(self.refuse("a number that begins with 0"));
+            }
+            _ => {}
+        }
+        if self.peek() == b'.' {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<usize, Error> {
+        let start = self.at;
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+        match self.at - start {
+            0 => Err(self.refuse("no value")),
+            count => Ok(count),
+        }
+    }
+}
+
+/// Appends a string with its quotes.
+pub fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut plain = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[plain..at]);
+        plain = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            other => out.push_str(&format!("\\u{other:04x}")),
+        }
+    }
+    out.push_str(&text[plain..]);
+    out.push('"');
+}
+
+/// An object on its way to a client.
+pub struct Object<'o> {
+    out: &'o mut String,
+    is_empty: bool,
+}
+
+impl<'o> Object<'o> {
+    /// Opens one at the end of `out`.
+    pub fn open(out: &'o mut String) -> Object<'o> {
+        out.push('{');
+        Object { out, is_empty: true }
+    }
+
+    /// The next member: what is appended to the text is its value.
+    pub fn member(&mut self, name: &str) -> &mut String {
+        if !self.is_empty {
+            self.out.push(',');
+        }
+        self.is_empty = false;
+        write_string(name, self.out);
+        self.out.push(':');
+        self.out
+    }
+
+    /// A member that is a string.
+    pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
+        write_string(value, self.member(name));
+        self
+    }
+
+    /// A member that is JSON.
+    pub fn json(&mut self, name: &str, value: &str) -> &mut Self {
+        self.member(name).push_str(value);
+        self
+    }
+
+    /// Closes it.
+    pub fn close(self) {
+        self.out.push('}');
+    }
+}
+
+/// Appends a list of what `write` appends for each.
+pub fn write_list<T>(
+    all: impl IntoIterator<Item = T>,
+    out: &mut String,
+    mut write: impl FnMut(T, &mut String),
+) {
+    out.push('[');
+    for (at, one) in all.into_iter().enumerate() {
+        if 0 < at {
+            out.push(',');
+        }
+        write(one, out);
+    }
+    out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Json<'_>, Error> {
+        Json::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn parts_are_found_where_they_stand() {
+        let json =
+            parse(" {\"a\" : [1, {\"b\":\"]}\"} ,true ], \"c\\n\":\"\\u00e4\\ud83d\\ude00\"} ");
+        let members: Vec<_> = json.unwrap().members().collect();
+        assert_eq!(members[0].0, "a");
+        let parts: Vec<&str> = members[0].1.elements().map(Json::text).collect();
+        assert_eq!(parts, ["1", "{\"b\":\"]}\"}", "true"]);
+        assert_eq!(members[1].0, "c\n");
+        assert_eq!(members[1].1.string().unwrap(), "\u{e4}\u{1f600}");
+        assert_eq!(parse("-12").unwrap().integer(), Some(-12));
+        assert_eq!(parse("\"12\"").unwrap().integer(), None);
+        assert_eq!(parse("{}").unwrap().members().count(), 0);
+        assert_eq!(parse("\"\\ud800x\"").unwrap().string().unwrap(), "\u{fffd}x");
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused() {
+        for text in [
+            "",
+            "{",
+            "}",
+            "{}}",
+            "{\"\"}",
+            "{7}",
+            "[1,]",
+            "{\"a\":1,}",
+            "\"a",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "01",
+            "1.",
+            "-",
+            "1e",
+            "tru",
+            "nul",
+            "{\"a\":}",
+            "\u{1}",
+            "\"\u{1}\"",
+            "habababa",
+            ",",
+            "\"a\": \"b\"",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(Json::parse(b"\"\xff\"").is_err());
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(parse(&deep(DEPTH_MAX)).is_ok());
+        assert!(parse(&deep(DEPTH_MAX + 1)).is_err());
+        assert!(parse(&"{\"\":".repeat(200_000)).is_err());
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            any::<bool>().prop_map(|value| value.to_string()),
+            any::<i64>().prop_map(|value| value.to_string()),
+            ".*".prop_map(|text| {
+                let mut out = String::new();
+                write_string(&text, &mut out);
+                out
+            }),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            let list = prop::collection::vec(inner.clone(), 0..6);
+            let object = prop::collection::vec((".{0,3}", inner), 0..6);
+            prop_oneof![
+                list.prop_map(|parts| format!("[ {} ]", parts.join(" , "))),
+                object.prop_map(|members| {
+                    let mut out = String::new();
+                    let mut object = Object::open(&mut out);
+                    for (name, value) in members {
+                        object.json(&name, &value);
+                    }
+                    object.close();
+                    out
+                }),
+            ]
+        })
+    }
+
+    fn rewritten(json: Json<'_>, out: &mut String) {
+        match json.kind() {
+            Kind::Object => {
+                let mut object = Object::open(out);
+                for (name, value) in json.members() {
+                    rewritten(value, object.member(&name));
+                }
+                object.close();
+            }
+            Kind::Array => write_list(json.elements(), out, rewritten),
+            Kind::String => write_string(&json.string().unwrap(), out),
+            _ => out.push_str(json.text()),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_apart_is_what_was_written(text in json()) {
+            let mut again = String::new();
+            rewritten(parse(&text).unwrap(), &mut again);
+            let mut twice = String::new();
+            rewritten(parse(&again).unwrap(), &mut twice);
+            prop_assert_eq!(&again, &twice);
+            let spaceless = |text: &str| text.replace([' ', '\n', '\t', '\r'], "");
+            prop_assert_eq!(spaceless(&again), spaceless(&text));
+        }
+
+        #[test]
+        fn damaged_texts_do_not_panic(text in json(), at: usize, byte: u8) {
+            let mut bytes = text.into_bytes();
+            if !bytes.is_empty() {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            if let Ok(json) = Json::parse(&bytes) {
+                rewritten(json, &mut String::new());
+            }
+        }
+    }
+}

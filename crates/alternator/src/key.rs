@@ -1,0 +1,137 @@
+//! Keys of items: from attributes to the bytes of their columns.
+//!
+//! Invariants
+//!  - *one-key-one-row*: equal keys have equal bytes ([`crate::number`]: *one-form*).
+
+use crate::error::Error;
+use crate::number::Number;
+use crate::table::{Table, key_type_name};
+use crate::value::{Map, Value};
+use model::key::push_clustering;
+use model::{Column, Token, Type};
+
+/// Bytes of a hash key, and of a range key.
+const HASH_BYTES_MAX: usize = 2048;
+const RANGE_BYTES_MAX: usize = 1024;
+
+/// Where an item is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// The partition key.
+    pub(crate) partition: Vec<u8>,
+    /// The clustering key.
+    pub(crate) clustering: Vec<u8>,
+}
+
+impl Key {
+    pub(crate) fn token(&self) -> Token {
+        Token::of(&self.partition)
+    }
+
+    /// Of the attributes of an item, which may be more than the key. With what they were.
+    pub(crate) fn of_item(table: &Table, item: &Map) -> Result<Key, Error> {
+        Key::of(table, |column| {
+            let name = &column.name;
+            item.get(name).ok_or_else(|| {
+                Error::validation(format!(
+                    "One or more parameter values were invalid: Missing the key {name} in the item"
+                ))
+            })
+        })
+    }
+
+    /// Of a parameter that has the key and nothing else.
+    pub(crate) fn of_key(table: &Table, given: &Map) -> Result<Key, Error> {
+        let unfit = |why: String| {
+            Error::validation(format!("The provided key element does not match the schema: {why}"))
+        };
+        if let Some(name) = given.keys().find(|name| !table.is_key(name)) {
+            return Err(unfit(format!("{name} is not part of the key")));
+        }
+        Key::of(table, |column| {
+            let name = &column.name;
+            given.get(name).ok_or_else(|| unfit(format!("{name} is missing")))
+        })
+    }
+
+    fn of<'v>(
+        table: &Table,
+        find: impl Fn(&Column) -> Result<&'v Value, Error>,
+    ) -> Result<Key, Error> {
+        let hash = table.hash();
+        let partition = component(hash, find(hash)?)?;
+        if HASH_BYTES_MAX < partition.len() {
+            return Err(too_long("hashkey", HASH_BYTES_MAX));
+        }
+        let mut clustering = Vec::new();
+        if let Some(range) = table.range() {
+            let bytes = component(range, find(range)?)?;
+            if RANGE_BYTES_MAX < bytes.len() {
+                return Err(too_long("rangekey", RANGE_BYTES_MAX));
+            }
+            push_clustering(&bytes, &mut clustering);
+        }
+        Ok(Key { partition, clustering })
+    }
+}
+
+fn too_long(what: &str, most: usize) -> Error {
+    Error::validation(format!(
+        "One or more parameter values were invalid: Size of {what} has exceeded the maximum size \
+         limit of {most} bytes"
+    ))
+}
+
+/// The bytes of a key column.
+pub(crate) fn component(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
+    let name = &column.name;
+    let bytes = plain_component(column, value)?;
+    match bytes.is_empty() {
+        false => Ok(bytes),
+        true => Err(Error::validation(format!(
+            "One or more parameter values are not valid. The AttributeValue for a key attribute \
+             cannot contain an empty string value. Key: {name}"
+        ))),
+    }
+}
+
+/// The same; an empty text or value of bytes is one.
+pub(crate) fn plain_component(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
+    match (&column.ty, value) {
+        (Type::Decimal, Value::N(number)) => Ok(number.encode()),
+        (Type::Blob, Value::B(bytes)) => Ok(bytes.clone()),
+        (Type::Blob | Type::Decimal, _) => Err(mismatch(column, value)),
+        (Type::Text | Type::Ascii, Value::S(text)) => Ok(text.as_bytes().to_vec()),
+        (ty, Value::S(text)) => {
+            model::value::parse_scalar(ty, text).map_err(|_| mismatch(column, value))
+        }
+        _ => Err(mismatch(column, value)),
+    }
+}
+
+fn mismatch(column: &Column, value: &Value) -> Error {
+    let (name, expected, actual) = (&column.name, key_type_name(&column.ty), value.type_name());
+    Error::validation(format!(
+        "One or more parameter values were invalid: Type mismatch for key {name} expected: \
+         {expected} actual: {actual}"
+    ))
+}
+
+/// The value of a column of CQL, as the API has it: texts, bytes, numbers and booleans are
+/// themselves, all others their texts.
+pub(crate) fn value_of(ty: &Type, bytes: &[u8]) -> Value {
+    let text = || Value::S(model::value::print_plain(ty, bytes));
+    match ty {
+        Type::Text | Type::Ascii => match std::str::from_utf8(bytes) {
+            Ok(text) => Value::S(text.to_owned()),
+            Err(_) => Value::B(bytes.to_vec()),
+        },
+        Type::Blob => Value::B(bytes.to_vec()),
+        Type::Boolean => Value::Bool(bytes.first().is_some_and(|byte| *byte != 0)),
+        Type::Decimal => Number::decode(bytes).map_or_else(text, Value::N),
+        Type::Int | Type::BigInt | Type::SmallInt | Type::TinyInt | Type::Varint => {
+            Number::parse(&model::value::print_plain(ty, bytes)).map_or_else(|_| text(), Value::N)
+        }
+        _ => text(),
+    }
+}

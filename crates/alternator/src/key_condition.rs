@@ -1,0 +1,314 @@
+//! What of a table a query is about: one partition, and a range of it.
+//!
+//! Invariants
+//!  - *hash-is-one*: the hash key is compared with `=`, once; the range key once at most.
+
+use crate::error::Error;
+use crate::expression::{Comparison, Condition, Operand, Path, Placeholders, condition};
+use crate::json::Json;
+use crate::key::{component, plain_component};
+use crate::legacy::check_values;
+use crate::request::Request;
+use crate::table::Table;
+use crate::value::Value;
+use model::Column;
+use model::key::push_clustering;
+use mutation::page::SendRange;
+
+const WHAT: &str = "KeyConditionExpression";
+
+/// A partition and what is wanted of it; no range: no row can be meant.
+#[derive(Debug)]
+pub(crate) struct KeyCondition {
+    pub(crate) partition: Vec<u8>,
+    pub(crate) ranges: Vec<SendRange>,
+}
+
+/// How a key attribute is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Compare(Comparison, Value),
+    Between(Value, Value),
+    BeginsWith(Value),
+}
+
+/// Of an expression.
+pub(crate) fn of_expression(
+    text: &str,
+    table: &Table,
+    known: &Placeholders,
+) -> Result<KeyCondition, Error> {
+    let condition = condition(text, WHAT, known)?;
+    let mut tests = Vec::new();
+    flatten(condition, &mut tests)?;
+    build(table, tests)
+}
+
+/// Of `KeyConditions`.
+pub(crate) fn of_old(json: Option<Json<'_>>, table: &Table) -> Result<KeyCondition, Error> {
+    let missing = || {
+        Error::validation(
+            "Either the KeyConditions or KeyConditionExpression parameter must be specified in the \
+             request.",
+        )
+    };
+    let mut tests = Vec::new();
+    for (name, json) in json.ok_or_else(missing)?.members() {
+        let test = Request::of(json, "KeyConditions")?;
+        let operator = test.need_string("ComparisonOperator")?;
+        let list = test.list("AttributeValueList")?;
+        let values = list.into_iter().flat_map(|list| list.elements()).map(Value::parse);
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        tests.push((name.into_owned(), old_test(&operator, values)?));
+    }
+    build(table, tests)
+}
+
+fn old_test(operator: &str, values: Vec<Value>) -> Result<Test, Error> {
+    check_values(operator, &values)?;
+    let comparison = match operator {
+        "EQ" => Some(Comparison::Equal),
+        "LT" => Some(Comparison::Less),
+        "LE" => Some(Comparison::LessOrEqual),
+        "GT" => Some(Comparison::Greater),
+        "GE" => Some(Comparison::GreaterOrEqual),
+        "BEGINS_WITH" | "BETWEEN" => None,
+        other => {
+            return Err(Error::validation(format!(
+                "Attempted conditional constraint is not an indexable operation: comparison \
+                 operator {other} is not supported for keys"
+            )));
+        }
+    };
+    let mut values = values.into_iter();
+    let none = || Error::internal("an operator without its value");
+    let first = values.next().ok_or_else(none)?;
+    Ok(match comparison {
+        Some(comparison) => Test::Compare(comparison, first),
+        None if operator == "BETWEEN" => Test::Between(first, values.next().ok_or_else(none)?),
+        None => Test::BeginsWith(first),
+    })
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::validation(format!("Invalid {WHAT}: Invalid operator used in {WHAT}: {what}"))
+}
+
+/// The tests of a conjunction.
+fn flatten(condition: Condition, tests: &mut Vec<(String, Test)>) -> Result<(), Error> {
+    let test = match condition {
+        Condition::And(all) => return all.into_iter().try_for_each(|one| flatten(one, tests)),
+        Condition::Or(_) => return Err(unsupported("OR is not supported")),
+        Condition::Not(_) => return Err(unsupported("NOT is not supported")),
+        Condition::Compare(Comparison::Unequal, ..) => {
+            return Err(unsupported("<> is not supported"));
+        }
+        Condition::Compare(how, Operand::Path(path), Operand::Value(value)) => {
+            (name(path)?, Test::Compare(how, value))
+        }
+        Condition::Compare(how, Operand::Value(value), Operand::Path(path)) => {
+            (name(path)?, Test::Compare(how.mirrored(), value))
+        }
+        Condition::Between {
+            value: Operand::Path(path),
+            low: Operand::Value(low),
+            high: Operand::Value(high),
+        } => (name(path)?, Test::Between(low, high)),
+        Condition::BeginsWith(Operand::Path(path), Operand::Value(prefix)) => {
+            (name(path)?, Test::BeginsWith(prefix))
+        }
+        Condition::In(..) => return Err(unsupported("IN is not supported")),
+        Condition::Exists(_)
+        | Condition::NotExists(_)
+        | Condition::Type(..)
+        | Condition::Contains(..) => {
+            return Err(unsupported("only the function begins_with is supported"));
+        }
+        _ => {
+            return Err(unsupported(
+                "each condition compares one key attribute with a value: an operand is not one",
+            ));
+        }
+    };
+    tests.push(test);
+    Ok(())
+}
+
+fn name(path: Path) -> Result<String, Error> {
+    match path.steps.is_empty() {
+        true => Ok(path.root),
+        false => Err(Error::validation(format!(
+            "Key conditions cannot have conditions on nested attributes: {path} in {WHAT} is nested"
+        ))),
+    }
+}
+
+/// *hash-is-one*
+fn build(table: &Table, tests: Vec<(String, Test)>) -> Result<KeyCondition, Error> {
+    let schema = &table.entry.schema;
+    if schema.partition_key_count != 1 {
+        let name = &table.name;
+        return Err(Error::validation(format!(
+            "{name} has several columns in its partition key: it can be scanned, not queried"
+        )));
+    }
+    let (hash, range) = (table.hash(), table.range());
+    let (mut partition, mut found) = (None, None);
+    for (name, test) in tests {
+        let repeated = || {
+            Error::validation(format!(
+                "{WHAT}s must only contain one condition per key: {name} has two"
+            ))
+        };
+        if name == hash.name {
+            let Test::Compare(Comparison::Equal, value) = test else {
+                return Err(Error::validation(format!(
+                    "Query key condition not supported: the hash key {name} is compared by = (EQ)"
+                )));
+            };
+            if partition.replace(component(hash, &value)?).is_some() {
+                return Err(repeated());
+            }
+        } else if range.is_some_and(|range| name == range.name) {
+            if found.replace(test).is_some() {
+                return Err(repeated());
+            }
+        } else {
+            return Err(Error::validation(format!(
+                "Query condition missed key schema element: {} misses, and {name} is no key \
+                 (all conditions are on key attributes; KeyConditions has one for each at most)",
+                range.unwrap_or(hash).name
+            )));
+        }
+    }
+    let partition = partition.ok_or_else(|| {
+        Error::validation(format!(
+            "Query condition missed key schema element: {} is missing",
+            hash.name
+        ))
+    })?;
+    let ranges = match (found, range) {
+        (Some(test), Some(column)) => ranges(column, test)?,
+        _ => vec![SendRange::full()],
+    };
+    Ok(KeyCondition { partition, ranges })
+}
+
+/// The rows that a test lets through.
+fn ranges(column: &Column, test: Test) -> Result<Vec<SendRange>, Error> {
+    let prefix = |value: &Value| {
+        let mut out = Vec::new();
+        push_clustering(&component(column, value)?, &mut out);
+        Ok::<_, Error>(out)
+    };
+    let (first, last) = ((Vec::new(), -1), (Vec::new(), 1));
+    let range = match test {
+        Test::Compare(how, value) => {
+            let prefix = prefix(&value)?;
+            match how {
+                Comparison::Less => SendRange { start: first, end: (prefix, -1) },
+                Comparison::LessOrEqual => SendRange { start: first, end: (prefix, 1) },
+                Comparison::Greater => SendRange { start: (prefix, 1), end: last },
+                Comparison::GreaterOrEqual => SendRange { start: (prefix, -1), end: last },
+                Comparison::Equal | Comparison::Unequal => SendRange::of_prefix(&prefix),
+            }
+        }
+        Test::Between(low, high) => {
+            let (a, b) = (prefix(&low)?, prefix(&high)?);
+            if crate::value::order(&low, &high).is_some_and(|order| order.is_gt()) {
+                return Err(Error::validation(
+                    "The BETWEEN condition was provided a range where the lower bound is greater \
+                     than the upper bound",
+                ));
+            }
+            SendRange { start: (a, -1), end: (b, 1) }
+        }
+        Test::BeginsWith(value) => {
+            if let Value::N(_) = value {
+                return Err(Error::validation(format!(
+                    "Invalid {WHAT}: Incorrect operand type for operator or function; operator or \
+                     function: begins_with (BEGINS_WITH), operand type: N"
+                )));
+            }
+            let bytes = plain_component(column, &value)?;
+            let mut low = Vec::new();
+            push_clustering(&bytes, &mut low);
+            let end = match successor(bytes) {
+                None => last,
+                Some(next) => {
+                    let mut high = Vec::new();
+                    push_clustering(&next, &mut high);
+                    (high, -1)
+                }
+            };
+            SendRange { start: (low, -1), end }
+        }
+    };
+    Ok(vec![range])
+}
+
+/// The first bytes after all that begin with these; `None`: there are none.
+fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(last) = bytes.pop() {
+        if last < u8::MAX {
+            bytes.push(last + 1);
+            return Some(bytes);
+        }
+    }
+    None
+}
+
+/// A filter is about what the key does not say.
+pub(crate) fn refuse_keys_in_filter(
+    filter: Option<&Condition>,
+    table: &Table,
+) -> Result<(), Error> {
+    let mut named = Vec::new();
+    filter.into_iter().for_each(|filter| paths(filter, &mut named));
+    match named.into_iter().find(|name| table.is_key(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::validation(format!(
+            "Filter Expression can only contain non-primary key attributes: Primary key \
+             attribute: key {name}"
+        ))),
+    }
+}
+
+fn paths<'c>(condition: &'c Condition, found: &mut Vec<&'c str>) {
+    let mut operands: Vec<&Operand> = Vec::new();
+    match condition {
+        Condition::And(all) | Condition::Or(all) => all.iter().for_each(|one| paths(one, found)),
+        Condition::Not(inner) => paths(inner, found),
+        Condition::Exists(path) | Condition::NotExists(path) => found.push(&path.root),
+        Condition::Compare(_, a, b) | Condition::BeginsWith(a, b) | Condition::Contains(a, b) => {
+            operands.extend([a, b]);
+        }
+        Condition::Between { value, low, high } => operands.extend([value, low, high]),
+        Condition::In(value, all) => operands.extend(std::iter::once(value).chain(all)),
+        Condition::Type(value, _) => operands.push(value),
+    }
+    for operand in operands {
+        match operand {
+            Operand::Path(path) => found.push(&path.root),
+            Operand::Size(inner) => {
+                if let Operand::Path(path) = &**inner {
+                    found.push(&path.root);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_before_the_next() {
+        assert_eq!(successor(b"ab".to_vec()), Some(b"ac".to_vec()));
+        assert_eq!(successor(vec![1, 255, 255]), Some(vec![2]));
+        assert_eq!(successor(vec![255, 255]), None);
+        assert_eq!(successor(Vec::new()), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the requests of a shard share: the catalog, the way to the data, options; and who asks.
+
+use crate::error::{Error, Kind};
+use crate::options::{ISOLATION_TAG, Isolation, Options};
+use crate::table::Table;
+use crate::tags;
+use auth::{Need, Permission, Resource};
+use cluster::settings::Settings;
+use cluster::{ChangeError, Cluster, Schema};
+use model::Token;
+use mutation::page::{Page, ReadCommand};
+use query::Processor;
+use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
+use std::rc::Rc;
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The role whose key has signed; `None`: nobody is asked who he is.
+    pub(crate) role: Option<String>,
+}
+
+/// One shard's.
+pub(crate) struct Node {
+    pub(crate) cluster: Rc<Cluster>,
+    pub(crate) coordinator: Rc<Coordinator>,
+    pub(crate) processor: Rc<Processor>,
+    pub(crate) options: Options,
+}
+
+impl Node {
+    /// After all that it stands on was started on this shard.
+    pub(crate) fn of_shard() -> Node {
+        Node {
+            cluster: runtime::local::get(),
+            coordinator: runtime::local::get(),
+            processor: runtime::local::get(),
+            options: Options::registered(&Settings::of_shard()),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> Rc<Schema> {
+        self.cluster.schema()
+    }
+
+    /// The table of a request's `TableName`.
+    pub(crate) fn table(&self, name: &str) -> Result<Table, Error> {
+        Table::find(&self.schema(), name)
+    }
+
+    /// A write timestamp, microseconds: later than those before.
+    pub(crate) fn timestamp(&self) -> i64 {
+        self.processor.timestamp()
+    }
+
+    /// How writes of a table that read are kept apart.
+    pub(crate) fn isolation(&self, table: &Table) -> Isolation {
+        let tags = tags::of(&table.entry.schema);
+        let own = tags.get(ISOLATION_TAG).and_then(|name| Isolation::by_name(name));
+        own.unwrap_or_else(|| self.options.isolation())
+    }
+
+    /// Reads a page.
+    pub(crate) async fn read(
+        &self,
+        table: &Table,
+        token: Token,
+        command: &ReadCommand,
+        consistent: bool,
+    ) -> Result<Page, Error> {
+        let level = if consistent { Consistency::LocalQuorum } else { Consistency::LocalOne };
+        let options = ReadOptions::new(level, self.options.timeout());
+        Ok(self.coordinator.read(&table.entry, token, command, &options).await?)
+    }
+
+    /// How writes are made that do not read.
+    pub(crate) fn write_options(&self, kind: WriteKind) -> WriteOptions {
+        let consistency = match kind {
+            WriteKind::Cas => Consistency::LocalSerial,
+            _ => Consistency::LocalQuorum,
+        };
+        WriteOptions { consistency, timeout: self.options.timeout(), kind, limit: None }
+    }
+
+    /// An error if the caller may not do that with a table.
+    pub(crate) fn check(
+        &self,
+        caller: &Caller,
+        permission: Permission,
+        table: &Table,
+    ) -> Result<(), Error> {
+        let schema = &table.entry.schema;
+        self.check_on(caller, permission, Resource::table(&schema.keyspace, &schema.name))
+    }
+
+    /// The same, of whatever there is.
+    pub(crate) fn check_on(
+        &self,
+        caller: &Caller,
+        permission: Permission,
+        resource: Resource,
+    ) -> Result<(), Error> {
+        let Some(role) = &caller.role else { return Ok(()) };
+        let state = self.cluster.access().state();
+        let rights = state.rights(role);
+        let need = Need::new(permission, resource);
+        if rights.is_superuser || state.permits(&rights, &need) {
+            return Ok(());
+        }
+        let Need { permission, resource, .. } = need;
+        Err(Error::new(
+            Kind::AccessDenied,
+            format!("{permission} access on {resource} is denied to role {role}"),
+        ))
+    }
+}
+
+/// The error of a change of the schema.
+pub(crate) fn changed<T>(result: Result<T, ChangeError<Error>>) -> Result<T, Error> {
+    result.map_err(|error| match error {
+        ChangeError::Refused(error) => error,
+        ChangeError::Failed(reason) => Error::internal(reason),
+    })
+}

@@ -1,0 +1,80 @@
+//! From the name of an operation to what does it.
+
+use crate::batch;
+use crate::error::{Error, Kind};
+use crate::items;
+use crate::json::Object;
+use crate::node::{Caller, Node};
+use crate::query;
+use crate::request::Request;
+use crate::tables;
+use crate::tag_operations;
+use crate::write::Operation;
+
+/// What the header `X-Amz-Target` begins with.
+const TARGET: &str = "DynamoDB_20120810.";
+
+/// The body of the answer. `target`: the header `X-Amz-Target`; `host`: the header `Host`.
+pub(crate) async fn answer(
+    node: &Node,
+    caller: &Caller,
+    (target, host): (&str, &str),
+    body: &str,
+) -> Result<String, Error> {
+    let unknown = || {
+        let shown: String = target.chars().take(100).collect();
+        Error::new(Kind::UnknownOperation, format!("Unsupported operation {shown}"))
+    };
+    match target.strip_prefix(TARGET).ok_or_else(unknown)? {
+        "PutItem" => items::write(node, caller, Operation::Put, body).await,
+        "DeleteItem" => items::write(node, caller, Operation::Delete, body).await,
+        "UpdateItem" => items::write(node, caller, Operation::Update, body).await,
+        "GetItem" => items::get(node, caller, body).await,
+        "BatchGetItem" => batch::get(node, caller, body).await,
+        "BatchWriteItem" => batch::write(node, caller, body).await,
+        "Query" => query::query(node, caller, body).await,
+        "Scan" => query::scan(node, caller, body).await,
+        "CreateTable" => tables::create(node, caller, body).await,
+        "DeleteTable" => tables::delete(node, caller, body).await,
+        "DescribeTable" => tables::describe_one(node, caller, body),
+        "ListTables" => tables::list(node, caller, body),
+        "TagResource" => tag_operations::tag(node, caller, body).await,
+        "UntagResource" => tag_operations::untag(node, caller, body).await,
+        "ListTagsOfResource" => tag_operations::list(node, caller, body),
+        "DescribeEndpoints" => endpoints(node, host),
+        "DescribeContinuousBackups" => backups(node, body),
+        _ => Err(unknown()),
+    }
+}
+
+/// `DescribeEndpoints`: the address that the client has come by, unless the operator says another.
+fn endpoints(node: &Node, host: &str) -> Result<String, Error> {
+    let said = node.options.describe_endpoints.get();
+    let address = match &*said {
+        "" => host,
+        "disabled" => {
+            return Err(Error::new(Kind::UnknownOperation, "DescribeEndpoints is disabled"));
+        }
+        said => said,
+    };
+    let mut out = String::from("{\"Endpoints\":[");
+    let mut object = Object::open(&mut out);
+    object.string("Address", address).json("CachePeriodInMinutes", "1440");
+    object.close();
+    out.push_str("]}");
+    Ok(out)
+}
+
+/// `DescribeContinuousBackups`: there are none.
+fn backups(node: &Node, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let found = node.table(&request.need_string("TableName")?);
+    let unknown = |error: Error| match error.kind {
+        Kind::ResourceNotFound => Error::new(Kind::TableNotFound, error.message),
+        _ => error,
+    };
+    found.map_err(unknown)?;
+    Ok("{\"ContinuousBackupsDescription\":{\"ContinuousBackupsStatus\":\"DISABLED\",\
+        \"PointInTimeRecoveryDescription\":{\"PointInTimeRecoveryStatus\":\"DISABLED\"}}}"
+        .to_owned())
+}

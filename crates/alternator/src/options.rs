@@ -1,0 +1,101 @@
+//! The options of the API, which change while the node runs.
+
+use crate::body::Packing;
+use cluster::Live;
+use cluster::settings::{Settings, anything};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How writes that depend on what is there are kept apart from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// Those that read go by rounds, as conditional writes of CQL do; others just write.
+    OnlyReading,
+    /// All go by rounds.
+    Always,
+    /// Those that read are refused.
+    Forbidden,
+    /// They read, then write: whatever comes between is lost.
+    Unsafe,
+}
+
+/// The tag by which a table says its own.
+pub(crate) const ISOLATION_TAG: &str = "system:write_isolation";
+
+impl Isolation {
+    pub(crate) const NAMES: &str = "always, always_use_lwt, only_rmw_uses_lwt, forbid, forbid_rmw, \
+                                    unsafe, unsafe_rmw";
+
+    /// By the name that an option or a tag has.
+    pub(crate) fn by_name(name: &str) -> Option<Isolation> {
+        Some(match name {
+            "only_rmw_uses_lwt" | "o" => Isolation::OnlyReading,
+            "always" | "always_use_lwt" | "a" => Isolation::Always,
+            "forbid" | "forbid_rmw" | "f" => Isolation::Forbidden,
+            "unsafe" | "unsafe_rmw" | "u" => Isolation::Unsafe,
+            _ => return None,
+        })
+    }
+}
+
+/// Those of a shard. Each field has the name of its option, without `alternator_`.
+#[derive(Debug)]
+pub(crate) struct Options {
+    write_isolation: Live<Rc<str>>,
+    pub(crate) enforce_authorization: Live<bool>,
+    pub(crate) warn_authorization: Live<bool>,
+    timeout_in_ms: Live<i64>,
+    max_items_in_batch_write: Live<i64>,
+    pub(crate) describe_endpoints: Live<Rc<str>>,
+    response_gzip_compression_level: Live<i64>,
+    response_compression_threshold_in_bytes: Live<i64>,
+}
+
+impl Options {
+    /// As a shard's settings have them, from now on.
+    pub(crate) fn registered(settings: &Settings) -> Options {
+        let flag = |name| settings.register(name, false, anything);
+        let text = |name| settings.register(name, Rc::<str>::from(""), anything);
+        let number = |name, default: i64| settings.register(name, default, anything);
+        Options {
+            write_isolation: text("alternator_write_isolation"),
+            enforce_authorization: flag("alternator_enforce_authorization"),
+            warn_authorization: flag("alternator_warn_authorization"),
+            timeout_in_ms: number("alternator_timeout_in_ms", 10_000),
+            max_items_in_batch_write: number("alternator_max_items_in_batch_write", 100),
+            describe_endpoints: text("alternator_describe_endpoints"),
+            response_gzip_compression_level: number(
+                "alternator_response_gzip_compression_level",
+                6,
+            ),
+            response_compression_threshold_in_bytes: number(
+                "alternator_response_compression_threshold_in_bytes",
+                4096,
+            ),
+        }
+    }
+
+    pub(crate) fn isolation(&self) -> Isolation {
+        Isolation::by_name(&self.write_isolation.get()).unwrap_or(Isolation::OnlyReading)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_in_ms.get().clamp(1, 3_600_000) as u64)
+    }
+
+    /// How an answer of so many bytes is packed, for a client that takes these.
+    pub(crate) fn packing(&self, accepted: &str, bytes: usize) -> Option<Packing> {
+        let least = self.response_compression_threshold_in_bytes.get();
+        let is_large = usize::try_from(least).is_ok_and(|least| 0 < least && least <= bytes);
+        let packs = is_large && 0 < self.response_gzip_compression_level.get();
+        Packing::accepted(accepted).filter(|_| packs)
+    }
+
+    pub(crate) fn packing_level(&self) -> u32 {
+        self.response_gzip_compression_level.get().clamp(1, 9) as u32
+    }
+
+    pub(crate) fn batch_items_max(&self) -> usize {
+        self.max_items_in_batch_write.get().clamp(1, 10_000) as usize
+    }
+}

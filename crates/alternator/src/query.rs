@@ -1,0 +1,341 @@
+//! `Query` and `Scan`: pages of items.
+//!
+//! Invariants
+//!  - *scanned-bounded*: a page looks at `Limit` items at most, and ends after about a megabyte of
+//!    them, whatever the filter lets through.
+//!  - *resume-after-last*: the key that a page ends with is that of the last item that it looked
+//!    at.
+
+use crate::capacity::Capacity;
+use crate::error::Error;
+use crate::filter::{Filter, condition_of, selection_of};
+use crate::json::Object;
+use crate::key::{Key, component, value_of};
+use crate::key_condition::{self, KeyCondition};
+use crate::node::{Caller, Node};
+use crate::request::Request;
+use crate::row::{Row, command};
+use crate::table::Table;
+use crate::value::{Map, attributes, write_attributes};
+use auth::Permission;
+use model::Token;
+use model::key::push_clustering;
+use mutation::page::{PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
+
+/// Bytes of items after which a page ends.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Rows of a page of the table that are turned into JSON before others may have the shard.
+const ROWS_PER_STEP: usize = 64;
+const SEGMENTS_MAX: i64 = 1_000_000;
+
+/// A page as it is asked for.
+struct Ask {
+    table: Table,
+    token: Token,
+    command: ReadCommand,
+    filter: Filter,
+    limit: u64,
+    consistent: bool,
+    counts_only: bool,
+    capacity: Capacity,
+}
+
+/// `Query`
+pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let table = node.table(&request.need_string("TableName")?)?;
+    refuse_index(&request, &table)?;
+    let old = ["KeyConditions", "QueryFilter", "ConditionalOperator", "AttributesToGet"];
+    let new = ["KeyConditionExpression", "FilterExpression", "ProjectionExpression"];
+    request.check_styles(&old, &new)?;
+    let known = request.placeholders()?;
+    let condition = match request.string("KeyConditionExpression")? {
+        Some(text) => key_condition::of_expression(&text, &table, &known)?,
+        None => key_condition::of_old(request.object("KeyConditions")?, &table)?,
+    };
+    let filter = Filter {
+        condition: condition_of(&request, "FilterExpression", "QueryFilter", &known)?,
+        selection: selection_of(&request, &known)?,
+    };
+    known.check_used()?;
+    key_condition::refuse_keys_in_filter(filter.condition.as_ref(), &table)?;
+    let KeyCondition { partition, ranges } = condition;
+    let token = Token::of(&partition);
+    let start = start_key(&request, &table)?;
+    if let Some(start) = &start
+        && start.partition != partition
+    {
+        return Err(Error::validation(
+            "The provided starting key is outside query boundaries based on provided conditions: \
+             it does not match the hash key",
+        ));
+    }
+    let mut command = command(&table, Partitions::Key(partition), ranges);
+    command.reversed = !request.bool("ScanIndexForward")?.unwrap_or(true);
+    command.resume = start.map(|key| resume_after(key, command.reversed));
+    let is_over = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
+    let ask = ask(&request, table, token, command, filter)?;
+    node.check(caller, Permission::Select, &ask.table)?;
+    let nothing = is_over || ask.command.ranges.is_empty();
+    run(node, ask, nothing).await
+}
+
+/// `Scan`
+pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let table = node.table(&request.need_string("TableName")?)?;
+    refuse_index(&request, &table)?;
+    let old = ["ScanFilter", "ConditionalOperator", "AttributesToGet"];
+    request.check_styles(&old, &["FilterExpression", "ProjectionExpression"])?;
+    let known = request.placeholders()?;
+    let filter = Filter {
+        condition: condition_of(&request, "FilterExpression", "ScanFilter", &known)?,
+        selection: selection_of(&request, &known)?,
+    };
+    known.check_used()?;
+    let (first, last) = segment(&request)?;
+    let start = start_key(&request, &table)?;
+    if let Some(start) = &start
+        && !(first..=last).contains(&start.token())
+    {
+        return Err(Error::validation(
+            "The provided starting key is outside of the segment: Exclusive start key must lie \
+             within the segment",
+        ));
+    }
+    let bound = |token, after| RingBound { token, key: None, after };
+    let partitions = Partitions::Range { start: bound(first, false), end: bound(last, true) };
+    let mut command = command(&table, partitions, vec![SendRange::full()]);
+    command.static_only_rows = table.attributes.is_none();
+    command.resume = start.map(|key| resume_after(key, false));
+    let ask = ask(&request, table, Token::MIN, command, filter)?;
+    node.check(caller, Permission::Select, &ask.table)?;
+    run(node, ask, false).await
+}
+
+fn refuse_index(request: &Request<'_>, table: &Table) -> Result<(), Error> {
+    match request.string("IndexName")? {
+        None => Ok(()),
+        Some(index) => Err(Error::validation(format!(
+            "The table does not have the specified index: {index} of {}",
+            table.name
+        ))),
+    }
+}
+
+/// What both have.
+fn ask(
+    request: &Request<'_>,
+    table: Table,
+    token: Token,
+    command: ReadCommand,
+    filter: Filter,
+) -> Result<Ask, Error> {
+    let limit = match request.integer("Limit")? {
+        None => u64::MAX,
+        Some(limit @ 1..=0x7fff_ffff) => limit as u64,
+        Some(limit) => {
+            return Err(Error::validation(format!(
+                "1 validation error detected: Value '{limit}' at 'limit' failed to satisfy \
+                 constraint: Limit must be greater than or equal to 1"
+            )));
+        }
+    };
+    let selects_part = filter.selection.is_some();
+    let words = &["", "ALL_ATTRIBUTES", "COUNT", "SPECIFIC_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"];
+    let select = request.word("Select", words)?;
+    let both = "AttributesToGet or ProjectionExpression";
+    match select {
+        "ALL_PROJECTED_ATTRIBUTES" => Err(Error::validation(
+            "One or more parameter values were invalid: Select type ALL_PROJECTED_ATTRIBUTES is \
+             supported only when using an index: it needs IndexName",
+        )),
+        "SPECIFIC_ATTRIBUTES" if !selects_part => Err(Error::validation(format!(
+            "Must specify the {both} when choosing to get SPECIFIC_ATTRIBUTES"
+        ))),
+        "ALL_ATTRIBUTES" | "COUNT" if selects_part => Err(Error::validation(format!(
+            "Cannot specify the {both} when choosing to get {select}"
+        ))),
+        _ => Ok(()),
+    }?;
+    Ok(Ask {
+        table,
+        token,
+        command,
+        filter,
+        limit,
+        consistent: request.bool("ConsistentRead")?.unwrap_or(false),
+        counts_only: select == "COUNT",
+        capacity: Capacity::of(request)?,
+    })
+}
+
+fn start_key(request: &Request<'_>, table: &Table) -> Result<Option<Key>, Error> {
+    let Some(json) = request.object("ExclusiveStartKey")? else { return Ok(None) };
+    let wrong = |error: Error| {
+        let start = "The provided starting key is invalid";
+        Error { message: format!("{start}: {} (ExclusiveStartKey)", error.message), ..error }
+    };
+    let given = attributes(json)?;
+    if table.attributes.is_some() {
+        return Key::of_key(table, &given).map(Some).map_err(wrong);
+    }
+    start_key_of_cql(table, &given).map(Some).map_err(wrong)
+}
+
+/// A table of CQL may have several columns of each kind.
+fn start_key_of_cql(table: &Table, given: &Map) -> Result<Key, Error> {
+    let schema = &table.entry.schema;
+    let bytes = |column: &model::Column| {
+        let missing = || Error::validation(format!("{} is missing", column.name));
+        component(column, given.get(&column.name).ok_or_else(missing)?)
+    };
+    let parts = schema.partition_key().iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
+    let (mut partition, mut clustering) = (Vec::new(), Vec::new());
+    model::key::compose_partition_key(parts.iter().map(Vec::as_slice), &mut partition);
+    for column in schema.clustering() {
+        push_clustering(&bytes(column)?, &mut clustering);
+    }
+    Ok(Key { partition, clustering })
+}
+
+/// *resume-after-last*
+fn resume_after(key: Key, reversed: bool) -> Resume {
+    let weight = if reversed { -1 } else { 1 };
+    let after = (!key.clustering.is_empty()).then_some((key.clustering, weight));
+    Resume { key: key.partition, after, rows_in_partition: 0 }
+}
+
+/// The tokens of a segment.
+fn segment(request: &Request<'_>) -> Result<(Token, Token), Error> {
+    let (segment, total) = (request.integer("Segment")?, request.integer("TotalSegments")?);
+    let (segment, total) = match (segment, total) {
+        (None, None) => return Ok((Token::MIN, Token::MAX)),
+        (Some(segment), Some(total)) => (segment, total),
+        (None, Some(_)) => {
+            return Err(Error::validation(
+                "The Segment parameter is required but was not present in the request when \
+                 parameter TotalSegments is present",
+            ));
+        }
+        (Some(_), None) => {
+            return Err(Error::validation(
+                "The TotalSegments parameter is required but was not present in the request when \
+                 Segment parameter is present",
+            ));
+        }
+    };
+    if !(1..=SEGMENTS_MAX).contains(&total) || segment < 0 {
+        return Err(Error::validation(format!(
+            "1 validation error detected: Segment and TotalSegments: {segment} of {total} failed \
+             to satisfy constraint: TotalSegments is between 1 and {SEGMENTS_MAX}"
+        )));
+    }
+    if total <= segment {
+        return Err(Error::validation(format!(
+            "The Segment parameter is zero-based and must be less than parameter TotalSegments: \
+             Segment: {segment} is not less than TotalSegments: {total}"
+        )));
+    }
+    let begin =
+        |segment: i64| ((i128::from(segment) << 64) / i128::from(total)) + i128::from(i64::MIN);
+    let (first, next) = (begin(segment), begin(segment + 1));
+    Ok((Token(first as i64), Token((next - 1) as i64)))
+}
+
+/// How far a page is.
+#[derive(Default)]
+struct Progress {
+    items: String,
+    count: u64,
+    scanned: u64,
+    bytes: usize,
+    last: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> {
+    let mut progress = Progress::default();
+    let mut more = !nothing;
+    while more {
+        let left = ask.limit - progress.scanned;
+        ask.command.row_limit = left;
+        ask.command.bytes_max = PAGE_BYTES_MAX - progress.bytes.min(PAGE_BYTES_MAX - 1);
+        let page = node.read(&ask.table, ask.token, &ask.command, ask.consistent).await?;
+        take(&ask, &page.bytes, &mut progress).await?;
+        more = page.resume.is_some();
+        ask.command.resume = page.resume;
+        let is_full = progress.scanned == ask.limit || PAGE_BYTES_MAX <= progress.bytes;
+        if is_full && progress.last.is_some() {
+            break;
+        }
+    }
+    let Progress { items, count, scanned, bytes, last } = progress;
+    let mut out = String::with_capacity(items.len() + 128);
+    let mut object = Object::open(&mut out);
+    if !ask.counts_only {
+        object.json("Items", &format!("[{items}]"));
+    }
+    object.json("Count", &count.to_string()).json("ScannedCount", &scanned.to_string());
+    if let Some((partition, clustering)) = last.filter(|_| more) {
+        let key = key_attributes(&ask.table, &partition, &clustering)?;
+        write_attributes(&key, object.member("LastEvaluatedKey"));
+    }
+    let halves = Capacity::of_read(bytes, ask.consistent);
+    ask.capacity.write(&mut object, &ask.table.name, halves);
+    object.close();
+    Ok(out)
+}
+
+/// Takes the rows of a page of the table.
+async fn take(ask: &Ask, page: &[u8], progress: &mut Progress) -> Result<(), Error> {
+    let view = PageView::trusted(page, ask.command.layout());
+    let mut last: Option<(&[u8], &[u8])> = None;
+    for partition in view.partitions() {
+        for (at, row) in partition.rows().enumerate() {
+            if at % ROWS_PER_STEP == ROWS_PER_STEP - 1 {
+                runtime::task::yield_if_needed().await;
+            }
+            let found = Row::new(&ask.table, &partition, &row);
+            progress.scanned += 1;
+            progress.bytes += found.size();
+            last = Some((partition.key(), row.clustering()));
+            add(ask, &found, progress)?;
+        }
+    }
+    if let Some((partition, clustering)) = last {
+        progress.last = Some((partition.to_vec(), clustering.to_vec()));
+    }
+    Ok(())
+}
+
+fn add(ask: &Ask, row: &Row<'_>, progress: &mut Progress) -> Result<(), Error> {
+    let Filter { condition, selection } = &ask.filter;
+    let is_plain = condition.is_none() && selection.is_none();
+    let item = if is_plain { Map::new() } else { row.item()? };
+    if !ask.filter.admits(&item)? {
+        return Ok(());
+    }
+    progress.count += 1;
+    if ask.counts_only {
+        return Ok(());
+    }
+    if !progress.items.is_empty() {
+        progress.items.push(',');
+    }
+    match selection {
+        _ if is_plain => row.write(&mut progress.items)?,
+        None => write_attributes(&item, &mut progress.items),
+        Some(selection) => write_attributes(&selection.of_item(&item), &mut progress.items),
+    }
+    Ok(())
+}
+
+/// The attributes of a key.
+fn key_attributes(table: &Table, partition: &[u8], clustering: &[u8]) -> Result<Map, Error> {
+    let schema = &table.entry.schema;
+    let parts = model::key::split_partition_key(partition, schema.partition_key_count);
+    let parts = parts.map_err(|_| Error::internal("a partition key is damaged"))?;
+    let components = parts.into_iter().chain(model::key::clustering_components(clustering));
+    let columns = table.key_columns().iter().zip(components);
+    Ok(columns.map(|(column, bytes)| (column.name.clone(), value_of(&column.ty, bytes))).collect())
+}

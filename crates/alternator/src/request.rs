@@ -1,0 +1,149 @@
+//! The parameters of a request, taken out of its JSON as they are asked for.
+
+use crate::error::Error;
+use crate::expression::Placeholders;
+use crate::json::{Json, Kind};
+use std::borrow::Cow;
+
+/// Parameters that are expressions.
+const EXPRESSIONS: [&str; 5] = [
+    "ConditionExpression",
+    "FilterExpression",
+    "KeyConditionExpression",
+    "ProjectionExpression",
+    "UpdateExpression",
+];
+
+/// An object of parameters: of a request, or of a part of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'a> {
+    fields: Vec<(Cow<'a, str>, Json<'a>)>,
+}
+
+impl<'a> Request<'a> {
+    /// Of a body.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Request<'a>, Error> {
+        Request::of(Json::parse(body)?, "the request")
+    }
+
+    /// Of an object that is called `what`.
+    pub(crate) fn of(json: Json<'a>, what: &str) -> Result<Request<'a>, Error> {
+        match json.kind() {
+            Kind::Object => Ok(Request { fields: json.members().collect() }),
+            other => {
+                Err(Error::serialization(format!("{what} is {}, not an object", other.name())))
+            }
+        }
+    }
+
+    /// A parameter; `null` is none.
+    pub(crate) fn get(&self, name: &str) -> Option<Json<'a>> {
+        let (_, json) = self.fields.iter().find(|(known, _)| known == name)?;
+        Some(*json).filter(|json| json.kind() != Kind::Null)
+    }
+
+    /// One that has to be there.
+    pub(crate) fn need(&self, name: &str) -> Result<Json<'a>, Error> {
+        self.get(name).ok_or_else(|| {
+            Error::validation(format!(
+                "One or more parameter values were invalid: {name} is missing"
+            ))
+        })
+    }
+
+    pub(crate) fn string(&self, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
+        let Some(json) = self.get(name) else { return Ok(None) };
+        json.string().map(Some).ok_or_else(|| wrong(name, json, "a string"))
+    }
+
+    pub(crate) fn need_string(&self, name: &str) -> Result<Cow<'a, str>, Error> {
+        let json = self.need(name)?;
+        json.string().ok_or_else(|| wrong(name, json, "a string"))
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> Result<Option<bool>, Error> {
+        let Some(json) = self.get(name) else { return Ok(None) };
+        json.bool().map(Some).ok_or_else(|| wrong(name, json, "a boolean"))
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Error> {
+        let Some(json) = self.get(name) else { return Ok(None) };
+        json.integer().map(Some).ok_or_else(|| wrong(name, json, "a whole number"))
+    }
+
+    /// An object.
+    pub(crate) fn object(&self, name: &str) -> Result<Option<Json<'a>>, Error> {
+        let Some(json) = self.get(name) else { return Ok(None) };
+        match json.kind() {
+            Kind::Object => Ok(Some(json)),
+            _ => Err(wrong(name, json, "an object")),
+        }
+    }
+
+    pub(crate) fn need_object(&self, name: &str) -> Result<Json<'a>, Error> {
+        self.need(name)?;
+        self.object(name)?.ok_or_else(|| Error::internal(format!("{name} is gone")))
+    }
+
+    /// A list.
+    pub(crate) fn list(&self, name: &str) -> Result<Option<Json<'a>>, Error> {
+        let Some(json) = self.get(name) else { return Ok(None) };
+        match json.kind() {
+            Kind::Array => Ok(Some(json)),
+            _ => Err(wrong(name, json, "a list")),
+        }
+    }
+
+    /// A list of strings.
+    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        let Some(list) = self.list(name)? else { return Ok(None) };
+        let one = |json: Json<'a>| {
+            json.string().map(Cow::into_owned).ok_or_else(|| wrong(name, json, "a string"))
+        };
+        list.elements().map(one).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// One of these words; the first where it says none.
+    pub(crate) fn word(
+        &self,
+        name: &str,
+        words: &'static [&'static str],
+    ) -> Result<&'static str, Error> {
+        let Some(given) = self.string(name)? else { return Ok(words[0]) };
+        words.iter().find(|word| **word == given).copied().ok_or_else(|| {
+            Error::validation(format!(
+                "1 validation error detected: Value '{given}' at '{name}' failed to satisfy \
+                 constraint: Member must satisfy enum value set: [{}]",
+                words.join(", ")
+            ))
+        })
+    }
+
+    /// What placeholders stand for.
+    pub(crate) fn placeholders(&self) -> Result<Placeholders, Error> {
+        let has_expressions = EXPRESSIONS.iter().any(|name| self.get(name).is_some());
+        let (names, values) =
+            (self.get("ExpressionAttributeNames"), self.get("ExpressionAttributeValues"));
+        Placeholders::of(names, values, has_expressions)
+    }
+
+    /// Refuses old parameters beside expressions.
+    pub(crate) fn check_styles(&self, old: &[&str], new: &[&str]) -> Result<(), Error> {
+        let given = |names: &[&str]| {
+            let given = names.iter().filter(|name| self.get(name).is_some()).copied();
+            given.collect::<Vec<_>>().join(", ")
+        };
+        let (old, new) = (given(old), given(new));
+        match old.is_empty() || new.is_empty() {
+            true => Ok(()),
+            false => Err(Error::validation(format!(
+                "Can not use both expression and non-expression parameters in the same request: \
+                 Non-expression parameters: {{{old}}} Expression parameters: {{{new}}}"
+            ))),
+        }
+    }
+}
+
+fn wrong(name: &str, json: Json<'_>, expected: &str) -> Error {
+    Error::serialization(format!("{name} is {}, not {expected}", json.kind().name()))
+}

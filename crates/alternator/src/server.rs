@@ -1,0 +1,163 @@
+//! The listeners, and which shard serves which connection.
+//!
+//! Shard 0 accepts; connections go to the shards in turn.
+//!
+//! Invariants
+//!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
+//!  - *bounded*: a shard has so many connections at most; later ones are closed.
+
+use crate::connection;
+use crate::node::Node;
+use crate::owner;
+use runtime::Erased;
+use runtime::group;
+use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener, TcpStream};
+use runtime::sync::Notify;
+use runtime::task::Scope;
+use runtime::time::{sleep, timeout};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tls::Stream;
+
+/// The option that says how connections of the encrypted port are encrypted.
+pub const ENCRYPTION: &str = "alternator_encryption_options";
+const BACKLOG: u32 = 1024;
+const CONNECTIONS_MAX: usize = 10_000;
+/// A handshake takes so long at most.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// Where to listen; port 0 takes a free one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    pub plain: Option<SocketAddr>,
+    pub encrypted: Option<SocketAddr>,
+}
+
+/// One shard's. Stands in `runtime::local`.
+pub struct Server {
+    node: Rc<Node>,
+    connections: Cell<usize>,
+    next_shard: Cell<u16>,
+    ends: Rc<Notify>,
+    has_ended: Cell<bool>,
+    serving: Scope,
+    /// On shard 0.
+    listening: RefCell<Option<Scope>>,
+}
+
+impl Server {
+    /// Starts the server of this shard. The shard's cluster, coordinator and processor must be in
+    /// `runtime::local`.
+    pub fn start() -> Rc<Server> {
+        owner::execute_for_others();
+        let server = Rc::new(Server {
+            node: Rc::new(Node::of_shard()),
+            connections: Cell::new(0),
+            next_shard: Cell::new(0),
+            ends: Rc::default(),
+            has_ended: Cell::new(false),
+            serving: Scope::new(),
+            listening: RefCell::default(),
+        });
+        runtime::local::set(server.clone());
+        server
+    }
+
+    /// Listens, on shard 0: the addresses that are listened on. The error names the address.
+    pub fn listen(self: &Rc<Self>, ports: Ports) -> Result<Ports, NetError> {
+        assert_eq!(runtime::shard_id(), 0, "shard 0 accepts");
+        let listening = Scope::new();
+        let open = |address: Option<SocketAddr>, encrypted: bool| {
+            let Some(address) = address else { return Ok(None) };
+            let options = ListenOptions { reuse_port: false, backlog: BACKLOG };
+            let listener = TcpListener::bind(address, options)?;
+            let bound = listener.local_addr();
+            let server = self.clone();
+            listening.spawn(async move { server.accept(listener, encrypted).await });
+            Ok::<_, NetError>(Some(bound))
+        };
+        let bound =
+            Ports { plain: open(ports.plain, false)?, encrypted: open(ports.encrypted, true)? };
+        *self.listening.borrow_mut() = Some(listening);
+        Ok(bound)
+    }
+
+    async fn accept(self: Rc<Self>, listener: TcpListener, encrypted: bool) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => self.hand_over(stream, encrypted).await,
+                Err(error) => {
+                    // Out of descriptors, most likely: those in use go on.
+                    tracing::warn!(
+                        target: "alternator_server",
+                        "cannot accept a connection: {error}"
+                    );
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn hand_over(&self, stream: TcpStream, encrypted: bool) {
+        let shard = self.next_shard.get();
+        self.next_shard.set((shard + 1) % runtime::shard_count());
+        let stream = stream.detach();
+        runtime::on_shard(shard, move || async move {
+            // A server that has stopped accepts no connection.
+            if let Some(server) = runtime::local::try_get::<Server>() {
+                server.serve(stream, encrypted);
+            }
+        })
+        .await;
+    }
+
+    /// *bounded*
+    fn serve(self: &Rc<Self>, stream: DetachedStream, encrypted: bool) {
+        let tcp = stream.attach();
+        if CONNECTIONS_MAX <= self.connections.get() || self.has_ended.get() {
+            return;
+        }
+        self.connections.set(self.connections.get() + 1);
+        let server = self.clone();
+        self.serving.spawn_in(group::STATEMENT, async move {
+            if let Some(stream) = shaken(tcp, encrypted).await {
+                connection::serve(stream, &server.node, &server.ends).await;
+            }
+            server.connections.set(server.connections.get() - 1);
+        });
+    }
+
+    /// Accepts no more connections on this shard, and lets those that it has answer what they were
+    /// asked, for at most `patience`.
+    pub fn stop(&self, patience: Duration) -> Erased<'_, ()> {
+        Erased::new(move || async move {
+            let listening = self.listening.take();
+            if let Some(listening) = listening {
+                listening.cancel().await;
+            }
+            self.has_ended.set(true);
+            self.ends.notify_all();
+            if timeout(patience, self.serving.join()).await.is_err() {
+                tracing::warn!(
+                    target: "alternator_server",
+                    "stopping: some requests did not complete in time and are cancelled"
+                );
+                self.serving.cancel().await;
+            }
+        })
+    }
+}
+
+/// Encrypts a connection, where it is to be.
+async fn shaken(tcp: TcpStream, encrypted: bool) -> Option<Stream> {
+    if !encrypted {
+        return Some(tcp.into());
+    }
+    let peer = tcp.peer_addr();
+    let config = tls::service::current(ENCRYPTION)?;
+    let shaken = tls::handshake::accept(tcp, config, HANDSHAKE_MAX).await;
+    let told = |failed: &_| tracing::debug!(target: "alternator_server", "client {peer}: {failed}");
+    shaken.inspect_err(told).ok()
+}

@@ -1,0 +1,140 @@
+//! A table as the API sees it: its keys, and the column that has the other attributes.
+//!
+//! A table of the API is `alternator_<name>.<name>`: key attributes are columns, all others are in
+//! the map `:attrs`, an attribute a cell. Any table of CQL can be read, by a name that says so:
+//! `.scylla.alternator.<keyspace>.<table>`.
+
+use crate::error::{Error, Kind};
+use cluster::{Schema, TableEntry};
+use model::{Column, ColumnId, Type};
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// What the keyspace of a table's name begins with.
+pub(crate) const KEYSPACE_PREFIX: &str = "alternator_";
+/// What the names of CQL's tables begin with.
+const OTHERS_PREFIX: &str = ".scylla.alternator.";
+/// The column of the attributes that are no keys.
+pub(crate) const ATTRIBUTES: &str = ":attrs";
+/// Characters of a name.
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 3..=192;
+
+/// A table, as its schema is now.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) entry: Rc<TableEntry>,
+    /// As clients know it.
+    pub(crate) name: String,
+    /// The column of the attributes that are no keys; none of a table of CQL.
+    pub(crate) attributes: Option<ColumnId>,
+}
+
+impl Deref for Table {
+    type Target = TableEntry;
+
+    fn deref(&self) -> &TableEntry {
+        &self.entry
+    }
+}
+
+impl Table {
+    /// By the name, or the ARN, that a request says.
+    pub(crate) fn find(schema: &Schema, given: &str) -> Result<Table, Error> {
+        let name = name_of(given);
+        let unknown = |name: &str| {
+            let text = format!("Requested resource not found: Table: {name} not found");
+            Error::new(Kind::ResourceNotFound, text)
+        };
+        if let Some(rest) = name.strip_prefix(OTHERS_PREFIX) {
+            let (keyspace, table) = rest.split_once('.').ok_or_else(|| unknown(name))?;
+            let entry = schema.table(keyspace, table).ok_or_else(|| unknown(name))?;
+            let attributes = attributes_of(entry);
+            return Ok(Table { entry: entry.clone(), name: name.to_owned(), attributes });
+        }
+        check_name(name)?;
+        let found = schema.table(&format!("{KEYSPACE_PREFIX}{name}"), name);
+        let entry = found.ok_or_else(|| unknown(name))?;
+        Table::of(entry).ok_or_else(|| unknown(name))
+    }
+
+    /// One that the API has made.
+    pub(crate) fn of(entry: &Rc<TableEntry>) -> Option<Table> {
+        let attributes = Some(attributes_of(entry)?);
+        let name = entry.schema.name.clone();
+        let is_own = entry.schema.keyspace.strip_prefix(KEYSPACE_PREFIX) == Some(&name);
+        is_own.then(|| Table { entry: entry.clone(), name, attributes })
+    }
+
+    /// The columns of the key: hash, then range.
+    pub(crate) fn key_columns(&self) -> &[Column] {
+        let schema = &self.entry.schema;
+        &schema.columns[..schema.partition_key_count + schema.clustering_count]
+    }
+
+    /// The column of the hash key.
+    pub(crate) fn hash(&self) -> &Column {
+        &self.entry.schema.partition_key()[0]
+    }
+
+    /// The column of the range key, if there is one.
+    pub(crate) fn range(&self) -> Option<&Column> {
+        self.entry.schema.clustering().first()
+    }
+
+    /// Whether an attribute of that name is part of the key.
+    pub(crate) fn is_key(&self, name: &str) -> bool {
+        self.key_columns().iter().any(|column| column.name == name)
+    }
+
+    /// What a write needs.
+    pub(crate) fn writable(&self) -> Result<ColumnId, Error> {
+        self.attributes.ok_or_else(|| {
+            let name = &self.name;
+            Error::validation(format!("{name} is a table of CQL: it can be read here, not written"))
+        })
+    }
+}
+
+fn attributes_of(entry: &TableEntry) -> Option<ColumnId> {
+    let column = entry.schema.column(ATTRIBUTES)?;
+    let is_map = matches!(&column.ty, Type::Map { .. }) && column.ty.is_multi_cell();
+    is_map.then_some(column.id)
+}
+
+/// The name that an ARN is of; a name is itself.
+fn name_of(given: &str) -> &str {
+    match given.starts_with("arn:") {
+        true => given.split_once(":table/").map_or(given, |(_, name)| name),
+        false => given,
+    }
+}
+
+/// Refuses what no table may be called.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if !NAME_CHARS.contains(&name.len()) {
+        return Err(Error::validation(format!(
+            "TableName must be at least {} characters long and at most {} characters long: {} \
+             has a length of {}",
+            NAME_CHARS.start(),
+            NAME_CHARS.end(),
+            name.chars().take(32).collect::<String>(),
+            name.len()
+        )));
+    }
+    match name.bytes().all(is_part) {
+        true => Ok(()),
+        false => Err(Error::validation(format!(
+            "TableName must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and {name} does not"
+        ))),
+    }
+}
+
+/// The type of a key column, as the API names it.
+pub(crate) fn key_type_name(ty: &Type) -> &'static str {
+    match ty {
+        Type::Blob => "B",
+        Type::Decimal => "N",
+        _ => "S",
+    }
+}

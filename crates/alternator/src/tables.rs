@@ -1,0 +1,362 @@
+//! Operations on tables: made, described, listed, removed.
+//!
+//! A table gets a keyspace of its own, with as many copies as a keyspace of CQL would get that says
+//! none: three where there are nodes for them, else one.
+
+use crate::error::{Error, Kind};
+use crate::json::{Json, Object, write_list, write_string};
+use crate::node::{Caller, Node, changed};
+use crate::request::Request;
+use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name, key_type_name};
+use crate::tag_operations::{given_tags, kept};
+use crate::tags::{self, Tags};
+use crate::throughput;
+use auth::{Permission, Resource};
+use cluster::{Authorizer, Cluster, Schema, SchemaChange, centers, features};
+use model::schema::TableOptions;
+use model::{Keyspace, TableSchema, Type};
+use plan::ddl::{Context, Rules, decide};
+use syntax::Position;
+use syntax::ast::{
+    CreateKeyspace, Literal, LiteralKind, Name, Property, PropertyValue, SchemaStatement,
+};
+
+/// Copies of each item, where there are nodes enough.
+const COPIES: usize = 3;
+const NAME_BYTES_MAX: usize = 255;
+/// Names that are listed at once.
+const NAMES_MAX: i64 = 100;
+
+/// What a table is to be.
+#[derive(Clone, Debug)]
+struct Wanted {
+    name: String,
+    /// Names and types: hash, then range.
+    keys: Vec<(String, Type)>,
+    tags: Tags,
+}
+
+/// `CreateTable`
+pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let wanted = wanted(&request)?;
+    node.check_on(caller, Permission::Create, Resource::AllKeyspaces)?;
+    let keyspace = keyspace(node, &wanted.name)?;
+    let id = Cluster::new_table_id();
+    let exists = |name: &str| {
+        Error::new(
+            Kind::ResourceInUse,
+            format!("Table {name} already exists: Table already exists: {name}"),
+        )
+    };
+    let asked = wanted.clone();
+    let change = move |schema: &Schema| {
+        if schema.keyspace(&keyspace.name).is_some() {
+            return Err(exists(&asked.name));
+        }
+        let table = schema_of(&asked, &keyspace.name, id)?;
+        Ok(vec![SchemaChange::CreateKeyspace(keyspace.clone()), SchemaChange::CreateTable(table)])
+    };
+    let access = node.cluster.access();
+    let creator = caller.role.clone().filter(|_| access.authorizer() != Authorizer::AllowAll);
+    changed(node.cluster.change_schema_for(creator, change).await)?;
+    let table = node.table(&wanted.name)?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    describe(node, &table, "ACTIVE", object.member("TableDescription"));
+    object.close();
+    Ok(out)
+}
+
+fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
+    let name = request.need_string("TableName")?.into_owned();
+    check_name(&name)?;
+    let definitions = definitions(request)?;
+    let keys = keys(request, &definitions)?;
+    for index in ["GlobalSecondaryIndexes", "LocalSecondaryIndexes", "VectorIndexes"] {
+        if request.list(index)?.is_some_and(|list| list.elements().next().is_some()) {
+            return Err(Error::validation(format!("{index} are not supported yet")));
+        }
+    }
+    if let Some((name, _)) =
+        definitions.iter().find(|(name, _)| !keys.iter().any(|(key, _)| key == name))
+    {
+        return Err(Error::validation(format!(
+            "One or more parameter values were invalid: Some AttributeDefinitions are not used: \
+             {name} is no key: number of attributes in KeySchema does not match"
+        )));
+    }
+    refuse_enabled(request, "StreamSpecification", "StreamEnabled")?;
+    refuse_enabled(request, "SSESpecification", "Enabled")?;
+    let mut tags = match request.list("Tags")? {
+        Some(list) => given_tags(list)?,
+        None => Tags::new(),
+    };
+    kept(&tags)?;
+    if let Some(throughput) = throughput::of(request)? {
+        tags.insert(tags::THROUGHPUT.to_owned(), throughput);
+    }
+    let now = runtime::time::wall_micros().div_euclid(1000);
+    tags.insert(tags::CREATED.to_owned(), now.to_string());
+    Ok(Wanted { name, keys, tags })
+}
+
+/// What is there in ScyllaDB or in the service, and not here yet.
+fn refuse_enabled(request: &Request<'_>, name: &str, flag: &str) -> Result<(), Error> {
+    let Some(json) = request.object(name)? else { return Ok(()) };
+    match Request::of(json, name)?.bool(flag)? {
+        Some(true) => Err(Error::validation(format!("{name}: {flag} is not supported yet"))),
+        _ => Ok(()),
+    }
+}
+
+/// Names and types of attributes.
+fn definitions(request: &Request<'_>) -> Result<Vec<(String, Type)>, Error> {
+    let list = request.list("AttributeDefinitions")?.ok_or_else(|| {
+        Error::validation(
+            "One or more parameter values were invalid: AttributeDefinitions is missing",
+        )
+    })?;
+    let mut found: Vec<(String, Type)> = Vec::new();
+    for json in list.elements() {
+        let part = Request::of(json, "AttributeDefinitions")?;
+        let name = part.need_string("AttributeName")?.into_owned();
+        let ty = match &*part.need_string("AttributeType")? {
+            "S" => Type::Text,
+            "N" => Type::Decimal,
+            "B" => Type::Blob,
+            other => {
+                return Err(Error::validation(format!(
+                    "1 validation error detected: Value '{other}' at 'attributeDefinitions. \
+                     AttributeType' failed to satisfy constraint: Member must satisfy enum value \
+                     set: [B, N, S]"
+                )));
+            }
+        };
+        if name.is_empty() || NAME_BYTES_MAX < name.len() {
+            return Err(Error::validation(format!(
+                "AttributeName of AttributeDefinitions must have a length between 1 and \
+                 {NAME_BYTES_MAX}"
+            )));
+        }
+        if found.iter().any(|(known, _)| *known == name) {
+            return Err(Error::validation(format!(
+                "Cannot have two attributes with the same name: Duplicate attribute: {name}"
+            )));
+        }
+        found.push((name, ty));
+    }
+    Ok(found)
+}
+
+/// The attributes of the key with their types: hash, then range.
+fn keys(
+    request: &Request<'_>,
+    definitions: &[(String, Type)],
+) -> Result<Vec<(String, Type)>, Error> {
+    let list = request.list("KeySchema")?;
+    let list: Vec<Json<'_>> = list.into_iter().flat_map(|list| list.elements()).collect();
+    let mut keys = Vec::new();
+    for (at, json) in list.iter().enumerate() {
+        let part = Request::of(*json, "KeySchema")?;
+        let (name, kind) = (part.need_string("AttributeName")?, part.need_string("KeyType")?);
+        let fits = match at {
+            0 => &*kind == "HASH",
+            1 => &*kind == "RANGE",
+            _ => false,
+        };
+        if !fits {
+            return Err(Error::validation(format!(
+                "Invalid KeySchema: one HASH key, then one RANGE key at most: {name} is {kind} at \
+                 place {at}"
+            )));
+        }
+        if NAME_BYTES_MAX < name.len() {
+            return Err(Error::validation(format!(
+                "AttributeName of KeySchema must have a length between 1 and {NAME_BYTES_MAX}"
+            )));
+        }
+        let known = definitions.iter().find(|(known, _)| *known == name);
+        let (_, ty) = known.ok_or_else(|| {
+            Error::validation(format!(
+                "One or more parameter values were invalid: Some index key attributes are not \
+                 defined in AttributeDefinitions: {name}"
+            ))
+        })?;
+        keys.push((name.into_owned(), ty.clone()));
+    }
+    let is_twice = matches!(&keys[..], [(a, _), (b, _)] if a == b);
+    match keys.is_empty() || is_twice {
+        false => Ok(keys),
+        true => Err(Error::validation(
+            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both name \
+             one attribute",
+        )),
+    }
+}
+
+/// The keyspace of a table, decided as one of CQL is that says nothing but its copies.
+fn keyspace(node: &Node, table: &str) -> Result<Keyspace, Error> {
+    let cluster = &node.cluster;
+    let data_centers = centers::data_centers(&cluster.topology(), cluster.node());
+    let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);
+    let least = data_centers.iter().map(|center| center.owners).filter(|owners| 0 < *owners).min();
+    let copies = if COPIES <= least.unwrap_or(1) { COPIES } else { 1 };
+    let rules = Rules::of(&node.processor.options().analysis).among(nodes as i64);
+    let context = Context {
+        keyspace: None,
+        data_centers,
+        table_id: Cluster::new_table_id(),
+        now_micros: runtime::time::wall_micros(),
+        timestamp: None,
+        rules,
+        has_views: cluster.topology().allows(features::VIEWS),
+    };
+    // A name that keyspaces of CQL may have; the true one has other letters, too.
+    let text = format!("alternator{}", Cluster::new_table_id().simple());
+    let statement = SchemaStatement::CreateKeyspace(CreateKeyspace {
+        name: named(&text),
+        if_not_exists: false,
+        properties: vec![replication(copies)],
+    });
+    let changes = decide(&cluster.schema(), &statement, &context);
+    let changes = changes.map_err(|error| Error::validation(error.to_string()))?;
+    match changes.into_iter().next() {
+        Some(SchemaChange::CreateKeyspace(keyspace)) => {
+            Ok(Keyspace { name: format!("{KEYSPACE_PREFIX}{table}"), ..keyspace })
+        }
+        _ => Err(Error::internal("no keyspace was decided")),
+    }
+}
+
+fn named(text: &str) -> Name {
+    Name { text: text.to_owned(), at: Position::default() }
+}
+
+/// So many copies in each data centre.
+fn replication(copies: usize) -> Property {
+    let word = |text: &str| Literal { kind: LiteralKind::String, text: text.to_owned() };
+    let pairs = vec![
+        (word("class"), PropertyValue::Scalar(word("NetworkTopologyStrategy"))),
+        (word("replication_factor"), PropertyValue::Scalar(word(&copies.to_string()))),
+    ];
+    Property { name: named("replication"), value: PropertyValue::Map(pairs) }
+}
+
+fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<TableSchema, Error> {
+    let mut builder = TableSchema::builder(keyspace, &wanted.name, id);
+    let mut keys = wanted.keys.iter();
+    if let Some((name, ty)) = keys.next() {
+        builder = builder.partition_key(name, ty.clone());
+    }
+    for (name, ty) in keys {
+        builder = builder.clustering(name, ty.clone());
+    }
+    let (key, value) = (Box::new(Type::Text), Box::new(Type::Blob));
+    let map = Type::Map { key, value, frozen: false };
+    let mut options = TableOptions::new();
+    tags::set(&mut options, &wanted.tags);
+    let built = builder.regular(ATTRIBUTES, map).options(options).build();
+    built.map_err(|invalid| Error::validation(invalid.to_string()))
+}
+
+/// `DeleteTable`
+pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let table = node.table(&request.need_string("TableName")?)?;
+    table.writable()?;
+    node.check(caller, Permission::Drop, &table)?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    describe(node, &table, "DELETING", object.member("TableDescription"));
+    object.close();
+    let (keyspace, id) = (table.entry.schema.keyspace.clone(), table.entry.schema.id);
+    let name = table.name.clone();
+    let change = move |schema: &Schema| {
+        let there = schema.table_by_id(id).is_some();
+        let gone = || Error::new(Kind::ResourceNotFound, format!("Table: {name} not found"));
+        if there { Ok(vec![SchemaChange::DropKeyspace(keyspace.clone())]) } else { Err(gone()) }
+    };
+    changed(node.cluster.change_schema(change).await)?;
+    Ok(out)
+}
+
+/// `DescribeTable`
+pub(crate) fn describe_one(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let table = node.table(&request.need_string("TableName")?)?;
+    let _ = caller;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    describe(node, &table, "ACTIVE", object.member("Table"));
+    object.close();
+    Ok(out)
+}
+
+/// By which name tables are known outside of their cluster.
+pub(crate) fn arn(node: &Node, table: &Table) -> String {
+    let center = &node.cluster.node().data_center;
+    format!("arn:aws:dynamodb:{center}:000000000000:table/{}", table.name)
+}
+
+/// Appends the description of a table.
+pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut String) {
+    let schema = &table.entry.schema;
+    let tags = tags::of(schema);
+    let mut object = Object::open(out);
+    object.string("TableName", &table.name).string("TableStatus", status);
+    object.string("TableId", &schema.id.to_string()).string("TableArn", &arn(node, table));
+    let created = tags.get(tags::CREATED).and_then(|millis| millis.parse::<i64>().ok());
+    let created = created.unwrap_or(0);
+    let seconds = format!("{}.{:03}", created.div_euclid(1000), created.rem_euclid(1000));
+    object.json("CreationDateTime", &seconds);
+    write_list(
+        table.key_columns().iter().enumerate(),
+        object.member("KeySchema"),
+        |(at, key), out| {
+            let mut part = Object::open(out);
+            part.string("AttributeName", &key.name);
+            part.string("KeyType", if at == 0 { "HASH" } else { "RANGE" });
+            part.close();
+        },
+    );
+    write_list(table.key_columns(), object.member("AttributeDefinitions"), |key, out| {
+        let mut part = Object::open(out);
+        part.string("AttributeName", &key.name).string("AttributeType", key_type_name(&key.ty));
+        part.close();
+    });
+    throughput::write(tags.get(tags::THROUGHPUT).map(String::as_str), created, &mut object);
+    object.json("ItemCount", "0").json("TableSizeBytes", "0");
+    object.close();
+}
+
+/// `ListTables`
+pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let limit = match request.integer("Limit")? {
+        None => NAMES_MAX,
+        Some(limit) if (1..=NAMES_MAX).contains(&limit) => limit,
+        Some(limit) => {
+            return Err(Error::validation(format!(
+                "1 validation error detected: Value '{limit}' at 'limit' failed to satisfy \
+                 constraint: Limit must be between 1 and {NAMES_MAX}"
+            )));
+        }
+    };
+    let start = request.string("ExclusiveStartTableName")?;
+    let schema = node.schema();
+    let tables = schema.keyspaces.values().flat_map(|keyspace| keyspace.tables.values());
+    let mut names: Vec<String> = tables.filter_map(Table::of).map(|table| table.name).collect();
+    names.sort_unstable();
+    names.retain(|name| start.as_deref().is_none_or(|start| start < name.as_str()));
+    let more = (limit as usize) < names.len();
+    names.truncate(limit as usize);
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    write_list(&names, object.member("TableNames"), |name, out| write_string(name, out));
+    if let (true, Some(last)) = (more, names.last()) {
+        object.string("LastEvaluatedTableName", last);
+    }
+    object.close();
+    Ok(out)
+}

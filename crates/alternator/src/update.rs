@@ -1,0 +1,144 @@
+//! What an update makes of an item. Pure.
+//!
+//! Invariants
+//!  - *from-before*: operands see the item as it was, whatever the update has changed by then.
+//!  - *all-or-nothing*: an update that cannot be made whole changes nothing.
+
+use crate::error::Error;
+use crate::evaluate::{missing, operand, wrong_type};
+use crate::expression::{Path, Step, Update};
+use crate::value::{Map, NESTING_MAX, Value};
+use std::borrow::Cow;
+
+/// The item after the update.
+pub fn apply(update: &Update, before: &Map) -> Result<Map, Error> {
+    let mut after = before.clone();
+    for (path, value) in &update.set {
+        let value = operand(value, before)?.map(Cow::into_owned).ok_or_else(missing)?;
+        if NESTING_MAX < path.steps.len() + 1 + value.depth() {
+            return Err(Error::validation(
+                "Nesting Levels have exceeded supported limits: the value is nested too deep",
+            ));
+        }
+        set(&mut after, path, value)?;
+    }
+    for (path, more) in &update.add {
+        let present = crate::evaluate::find(path, before);
+        let sum = match present {
+            None => more.clone(),
+            Some(present) => added(present, more)?,
+        };
+        set(&mut after, path, sum)?;
+    }
+    for (path, less) in &update.delete {
+        match crate::evaluate::find(path, before) {
+            None => {}
+            Some(present) => match without(present, less)? {
+                Some(left) => set(&mut after, path, left)?,
+                None => remove(&mut after, path)?,
+            },
+        }
+    }
+    // Later elements of a list first: an index is that of the list as it was.
+    let mut removed: Vec<&Path> = update.remove.iter().collect();
+    removed.sort_by(|a, b| indexes(b).cmp(indexes(a)));
+    removed.into_iter().try_for_each(|path| remove(&mut after, path))?;
+    Ok(after)
+}
+
+fn indexes(path: &Path) -> impl Iterator<Item = usize> {
+    path.steps.iter().map(|step| match step {
+        Step::Name(_) => 0,
+        Step::Index(index) => *index,
+    })
+}
+
+fn invalid_path() -> Error {
+    Error::validation("The document path provided in the update expression is invalid for update")
+}
+
+/// What holds the last step of a path, which is the root of a path of one.
+enum Holder<'m> {
+    Map(&'m mut Map, &'m str),
+    List(&'m mut Vec<Value>, usize),
+}
+
+fn holder<'m>(item: &'m mut Map, path: &'m Path) -> Result<Holder<'m>, Error> {
+    let Some((last, steps)) = path.steps.split_last() else {
+        return Ok(Holder::Map(item, &path.root));
+    };
+    let mut value = item.get_mut(&path.root).ok_or_else(invalid_path)?;
+    for step in steps {
+        value = match (step, value) {
+            (Step::Name(name), Value::M(map)) => map.get_mut(name).ok_or_else(invalid_path)?,
+            (Step::Index(index), Value::L(list)) => {
+                list.get_mut(*index).ok_or_else(invalid_path)?
+            }
+            _ => return Err(invalid_path()),
+        };
+    }
+    match (last, value) {
+        (Step::Name(name), Value::M(map)) => Ok(Holder::Map(map, name)),
+        (Step::Index(index), Value::L(list)) => Ok(Holder::List(list, *index)),
+        _ => Err(invalid_path()),
+    }
+}
+
+/// An index behind the end of a list appends to it.
+fn set(item: &mut Map, path: &Path, value: Value) -> Result<(), Error> {
+    match holder(item, path)? {
+        Holder::Map(map, name) => {
+            map.insert(name.to_owned(), value);
+        }
+        Holder::List(list, index) => match list.get_mut(index) {
+            Some(place) => *place = value,
+            None => list.push(value),
+        },
+    }
+    Ok(())
+}
+
+fn remove(item: &mut Map, path: &Path) -> Result<(), Error> {
+    match holder(item, path)? {
+        Holder::Map(map, name) => {
+            map.remove(name);
+        }
+        Holder::List(list, index) if index < list.len() => {
+            list.remove(index);
+        }
+        Holder::List(..) => {}
+    }
+    Ok(())
+}
+
+fn added(present: &Value, more: &Value) -> Result<Value, Error> {
+    Ok(match (present, more) {
+        (Value::N(a), Value::N(b)) => Value::N(a.add(*b)?),
+        (Value::SS(a), Value::SS(b)) => Value::SS(union(a, b)),
+        (Value::NS(a), Value::NS(b)) => Value::NS(union(a, b)),
+        (Value::BS(a), Value::BS(b)) => Value::BS(union(a, b)),
+        _ => return Err(wrong_type()),
+    })
+}
+
+/// What is left; `None`: nothing.
+fn without(present: &Value, less: &Value) -> Result<Option<Value>, Error> {
+    Ok(match (present, less) {
+        (Value::SS(a), Value::SS(b)) => difference(a, b).map(Value::SS),
+        (Value::NS(a), Value::NS(b)) => difference(a, b).map(Value::NS),
+        (Value::BS(a), Value::BS(b)) => difference(a, b).map(Value::BS),
+        _ => return Err(wrong_type()),
+    })
+}
+
+fn union<T: Ord + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+    let mut all: Vec<T> = a.iter().chain(b).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn difference<T: Ord + Clone>(a: &[T], b: &[T]) -> Option<Vec<T>> {
+    let left: Vec<T> = a.iter().filter(|one| b.binary_search(one).is_err()).cloned().collect();
+    (!left.is_empty()).then_some(left)
+}

@@ -1,0 +1,276 @@
+//! Writes of one item: what a request asks for, and what follows from the item as it is. Pure.
+//!
+//! Invariants
+//!  - *one-decision*: whether it reads before or not, a write is decided by [`Write::decide`]; what
+//!    does not depend on the item is decided on none.
+//!  - *key-stays*: no write changes the key of its item.
+
+use crate::capacity::Capacity;
+use crate::error::{Error, Kind};
+use crate::evaluate::holds;
+use crate::expression::{Condition, Placeholders, Selection, Update, update};
+use crate::filter::condition_of;
+use crate::json::Object;
+use crate::key::Key;
+use crate::legacy;
+use crate::request::Request;
+use crate::row::Change;
+use crate::table::Table;
+use crate::update::apply;
+use crate::value::{Map, attributes, attributes_json, item_size, write_attributes};
+use std::collections::BTreeMap;
+
+/// Bytes of an item.
+const ITEM_BYTES_MAX: usize = 400 << 10;
+
+/// The operations that write one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Put,
+    Delete,
+    Update,
+}
+
+impl Operation {
+    /// By its place among them, as nodes send it to each other.
+    pub(crate) fn of_byte(byte: u8) -> Option<Operation> {
+        [Operation::Put, Operation::Delete, Operation::Update].get(byte as usize).copied()
+    }
+}
+
+/// What is done with the item.
+#[derive(Clone, Debug)]
+enum Action {
+    Put(Map),
+    Delete,
+    Update(Update),
+}
+
+/// A write of one item.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: Key,
+    /// The key's attributes.
+    key_attributes: Map,
+    action: Action,
+    condition: Option<Condition>,
+    returns: Returned,
+    shows_failed: bool,
+    pub(crate) capacity: Capacity,
+}
+
+/// What a write answers of the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Returned {
+    Nothing,
+    AllOld,
+    UpdatedOld,
+    AllNew,
+    UpdatedNew,
+}
+
+const OLD_STYLE: [&str; 3] = ["Expected", "AttributeUpdates", "ConditionalOperator"];
+const NEW_STYLE: [&str; 2] = ["ConditionExpression", "UpdateExpression"];
+
+impl Write {
+    /// What a request asks for.
+    pub(crate) fn of(
+        operation: Operation,
+        request: &Request<'_>,
+        table: &Table,
+    ) -> Result<Write, Error> {
+        table.writable()?;
+        request.check_styles(&OLD_STYLE, &NEW_STYLE)?;
+        let known = request.placeholders()?;
+        let returns = returned(request, operation)?;
+        let shows_failed =
+            request.word("ReturnValuesOnConditionCheckFailure", &["NONE", "ALL_OLD"])? == "ALL_OLD";
+        let capacity = Capacity::of(request)?;
+        let (key, key_attributes, action) = match operation {
+            Operation::Put => {
+                let item = attributes(request.need_object("Item")?)?;
+                check_item(&item)?;
+                let key = Key::of_item(table, &item)?;
+                (key, key_part(table, &item), Action::Put(item))
+            }
+            Operation::Delete | Operation::Update => {
+                let given = attributes(request.need_object("Key")?)?;
+                let key = Key::of_key(table, &given)?;
+                let action = match operation {
+                    Operation::Update => Action::Update(update_of(request, table, &known)?),
+                    _ => Action::Delete,
+                };
+                (key, given, action)
+            }
+        };
+        let condition = condition_of(request, "ConditionExpression", "Expected", &known)?;
+        known.check_used()?;
+        Ok(Write { key, key_attributes, action, condition, returns, shows_failed, capacity })
+    }
+
+    /// A put without more.
+    pub(crate) fn put(table: &Table, item: Map) -> Result<Write, Error> {
+        check_item(&item)?;
+        let key = Key::of_item(table, &item)?;
+        Ok(Write::plain(key, key_part(table, &item), Action::Put(item)))
+    }
+
+    /// A deletion without more.
+    pub(crate) fn delete(table: &Table, key: Map) -> Result<Write, Error> {
+        Ok(Write::plain(Key::of_key(table, &key)?, key, Action::Delete))
+    }
+
+    fn plain(key: Key, key_attributes: Map, action: Action) -> Write {
+        let (condition, returns, shows_failed) = (None, Returned::Nothing, false);
+        let capacity = Capacity::default();
+        Write { key, key_attributes, action, condition, returns, shows_failed, capacity }
+    }
+
+    /// Whether it depends on the item as it is.
+    pub(crate) fn reads(&self) -> bool {
+        let by_action = match &self.action {
+            Action::Put(_) | Action::Delete => false,
+            Action::Update(update) => update.reads(),
+        };
+        // What an update has made of an item that was not read is known as far as it is its own.
+        let by_answer = !matches!(self.returns, Returned::Nothing)
+            && !(self.returns == Returned::UpdatedNew && !by_action);
+        by_action || by_answer || self.condition.is_some()
+    }
+
+    /// Whether its answer may show the item.
+    pub(crate) fn shows(&self) -> bool {
+        self.returns != Returned::Nothing || self.shows_failed
+    }
+
+    /// What follows from the item; `None`: it is not there, or is not looked at.
+    pub(crate) fn decide(&self, before: Option<&Map>) -> Result<Decision, Error> {
+        let none = Map::new();
+        let present = before.unwrap_or(&none);
+        if let Some(condition) = &self.condition
+            && !holds(condition, present)?
+        {
+            let text = "The conditional request failed";
+            let item = before.filter(|_| self.shows_failed).map(attributes_json);
+            return Err(Error { item, ..Error::new(Kind::ConditionalCheckFailed, text) });
+        }
+        let mut bytes = before.map_or(0, item_size);
+        let (change, after) = match &self.action {
+            Action::Put(item) => (Change::Put(item.clone()), item.clone()),
+            Action::Delete => (Change::Delete, Map::new()),
+            Action::Update(update) => self.updated(update, before)?,
+        };
+        bytes = bytes.max(item_size(&after));
+        Ok(Decision { change, attributes: self.attributes(before, &after), bytes })
+    }
+
+    fn updated(&self, update: &Update, before: Option<&Map>) -> Result<(Change, Map), Error> {
+        let present = before.unwrap_or(&self.key_attributes);
+        let mut after = apply(update, present)?;
+        check_size(&after)?;
+        let is_kept = |path: &crate::expression::Path| after.contains_key(&path.root);
+        let takes = !update.remove.is_empty() || !update.delete.is_empty();
+        let gives = update.paths().any(is_kept);
+        let creates = gives || !takes;
+        let roots = update.paths().map(|path| path.root.clone());
+        let changed: BTreeMap<_, _> =
+            roots.map(|root| (root.clone(), after.get(&root).cloned())).collect();
+        if !creates && before.is_none() {
+            after.clear();
+        }
+        Ok((Change::Set { attributes: changed, creates }, after))
+    }
+
+    /// What is answered of the item.
+    fn attributes(&self, before: Option<&Map>, after: &Map) -> Option<Map> {
+        let updated = |item: &Map| match &self.action {
+            Action::Update(update) => {
+                let paths: Vec<_> = update.paths().collect();
+                // They were found not to overlap when they were parsed.
+                let parts = Selection::of(paths.into_iter(), "UpdateExpression").ok()?;
+                Some(parts.of_item(item)).filter(|parts| !parts.is_empty())
+            }
+            _ => None,
+        };
+        match self.returns {
+            Returned::Nothing => None,
+            Returned::AllOld => before.cloned(),
+            Returned::UpdatedOld => before.and_then(updated),
+            Returned::AllNew => Some(after.clone()).filter(|item| !item.is_empty()),
+            Returned::UpdatedNew => updated(after),
+        }
+    }
+
+    /// The body of the answer.
+    pub(crate) fn answer(&self, table: &Table, decision: &Decision) -> String {
+        let mut out = String::new();
+        let mut object = Object::open(&mut out);
+        if let Some(attributes) = &decision.attributes {
+            write_attributes(attributes, object.member("Attributes"));
+        }
+        self.capacity.write(&mut object, &table.name, Capacity::of_write(decision.bytes));
+        object.close();
+        out
+    }
+}
+
+/// What becomes of an item, and what is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) change: Change,
+    attributes: Option<Map>,
+    /// Bytes of the item, before or after, whichever is more.
+    bytes: usize,
+}
+
+fn returned(request: &Request<'_>, operation: Operation) -> Result<Returned, Error> {
+    let words = &["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"];
+    let returned = match request.word("ReturnValues", words)? {
+        "ALL_OLD" => Returned::AllOld,
+        "UPDATED_OLD" => Returned::UpdatedOld,
+        "ALL_NEW" => Returned::AllNew,
+        "UPDATED_NEW" => Returned::UpdatedNew,
+        _ => Returned::Nothing,
+    };
+    match (operation, returned) {
+        (Operation::Update, _) | (_, Returned::Nothing | Returned::AllOld) => Ok(returned),
+        _ => Err(Error::validation(
+            "ReturnValues can only be ALL_OLD or NONE: Return values set to invalid value",
+        )),
+    }
+}
+
+fn update_of(request: &Request<'_>, table: &Table, known: &Placeholders) -> Result<Update, Error> {
+    let update = match (request.string("UpdateExpression")?, request.object("AttributeUpdates")?) {
+        (Some(text), _) => update(&text, "UpdateExpression", known)?,
+        (None, Some(json)) => legacy::update(json)?,
+        (None, None) => Update::default(),
+    };
+    if let Some(path) = update.paths().find(|path| table.is_key(&path.root)) {
+        return Err(Error::validation(format!(
+            "One or more parameter values were invalid: Cannot update attribute {}. This attribute \
+             is part of the key",
+            path.root
+        )));
+    }
+    Ok(update)
+}
+
+fn key_part(table: &Table, item: &Map) -> Map {
+    let is_key = |(name, _): &(&String, _)| table.is_key(name);
+    item.iter().filter(is_key).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn check_item(item: &Map) -> Result<(), Error> {
+    match item.contains_key("") {
+        true => Err(Error::validation("Empty attribute name: an attribute has no name")),
+        false => check_size(item),
+    }
+}
+
+fn check_size(item: &Map) -> Result<(), Error> {
+    match item_size(item) <= ITEM_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::validation("Item size has exceeded the maximum allowed size")),
+    }
+}
