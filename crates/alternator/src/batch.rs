@@ -2,8 +2,7 @@
 //!
 //! Invariants
 //!  - *each-alone*: the writes of a batch are independent of each other: some may be made and
-//!    others
-//!    not, and then the batch is an error and may be tried again.
+//!    others not, and then the batch is an error and may be tried again.
 //!  - *no-item-twice*: a batch that names an item twice is refused.
 
 use crate::capacity::Capacity;
@@ -23,7 +22,8 @@ use auth::Permission;
 use mutation::page::PageView;
 use replication::{BatchEntry, BatchKind, WriteKind};
 use runtime::task::join_all;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use stdx::HashSet;
 
 /// Items of a read.
 const KEYS_MAX: usize = 100;
@@ -91,7 +91,7 @@ fn no_items() -> Error {
 fn parts<'a>(node: &Node, caller: &Caller, request: &Request<'a>) -> Result<Vec<Part<'a>>, Error> {
     let mut parts = Vec::new();
     let most = node.options.batch_items_max();
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     for (name, list) in request.need_object("RequestItems")?.members() {
         let table = node.table(&name)?;
         node.check(caller, Permission::Modify, &table)?;

@@ -7,13 +7,17 @@
 use crate::error::{Error, Kind};
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::ZlibDecoder;
+use flate2::read::MultiGzDecoder;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use runtime::sync::{Permit, Semaphore};
 use runtime::time::timeout;
-use std::io::{Read, Write};
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Of one body.
@@ -67,18 +71,39 @@ pub(crate) async fn collected(body: Incoming) -> Result<(Bytes, Option<Permit>),
 
 /// What was packed as `encoding` says.
 pub(crate) fn unpacked(body: &[u8], encoding: &str) -> Result<Vec<u8>, Error> {
-    let mut out = Vec::new();
-    let most = BODY_BYTES_MAX as u64 + 1;
     let read = match encoding.trim().to_ascii_lowercase().as_str() {
-        "gzip" => MultiGzDecoder::new(body).take(most).read_to_end(&mut out),
-        "deflate" => ZlibDecoder::new(body).take(most).read_to_end(&mut out),
-        other => {
-            return Err(Error::validation(format!("Unsupported Content-Encoding: {other}")));
-        }
+        "gzip" => ungzipped(body),
+        "deflate" => undeflated(body),
+        other => return Err(Error::internal(format!("Unsupported Content-Encoding: {other}"))),
     };
-    let damaged = |error| Error::validation(format!("the body is not {encoding}: {error}"));
-    read.map_err(damaged)?;
+    let damaged = |error| Error::internal(format!("the body is not {encoding}: {error}"));
+    let out = read.map_err(damaged)?;
     if BODY_BYTES_MAX < out.len() { Err(too_large()) } else { Ok(out) }
+}
+
+/// One byte more than a body may have, so that it is seen.
+const READ_BYTES_MAX: u64 = BODY_BYTES_MAX as u64 + 1;
+
+fn ungzipped(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    if body.is_empty() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let mut out = Vec::new();
+    MultiGzDecoder::new(body).take(READ_BYTES_MAX).read_to_end(&mut out)?;
+    Ok(out)
+}
+
+/// Of one packed part after the other.
+fn undeflated(mut body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        let left = READ_BYTES_MAX.saturating_sub(out.len() as u64);
+        let mut part = ZlibDecoder::new(&mut body).take(left);
+        part.read_to_end(&mut out)?;
+        if body.is_empty() || READ_BYTES_MAX <= out.len() as u64 {
+            return Ok(out);
+        }
+    }
 }
 
 /// How an answer is packed.
@@ -99,21 +124,26 @@ impl Packing {
 
     /// The one that a client likes best of those that there are, by its `Accept-Encoding`.
     pub(crate) fn accepted(header: &str) -> Option<Packing> {
-        let mut best: Option<(f64, Packing)> = None;
+        let mut best: Option<(f64, bool, Packing)> = None;
         for part in header.split(',') {
             let mut words = part.split(';').map(str::trim);
-            let packing = match words.next()?.to_ascii_lowercase().as_str() {
-                "gzip" | "*" => Packing::Gzip,
-                "deflate" => Packing::Deflate,
+            let (is_named, packing) = match words.next()?.to_ascii_lowercase().as_str() {
+                "gzip" => (true, Packing::Gzip),
+                "*" => (false, Packing::Gzip),
+                "deflate" => (true, Packing::Deflate),
                 _ => continue,
             };
             let weight = words.find_map(|word| word.strip_prefix("q=")?.trim().parse().ok());
             let weight: f64 = weight.unwrap_or(1.0);
-            if 0.0 < weight && best.is_none_or(|(other, _)| other < weight) {
-                best = Some((weight, packing));
+            // Of those that weigh the same the first, and what is named before what is not.
+            let is_better = |(other, is_other_named, _): (f64, bool, Packing)| {
+                other < weight || other == weight && !is_other_named && is_named
+            };
+            if 0.0 < weight && best.is_none_or(is_better) {
+                best = Some((weight, is_named, packing));
             }
         }
-        best.map(|(_, packing)| packing)
+        best.map(|(.., packing)| packing)
     }
 
     pub(crate) fn pack(self, body: &[u8], level: u32) -> std::io::Result<Vec<u8>> {
@@ -133,6 +163,45 @@ impl Packing {
     }
 }
 
+/// Bytes of an answer from which on it leaves in pieces.
+const LARGE_BYTES: usize = 100 << 10;
+const PIECE_BYTES: usize = 64 << 10;
+
+/// An answer on its way out.
+pub(crate) struct Outgoing {
+    left: Bytes,
+    /// Whether its length is told before.
+    is_told: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(bytes: Vec<u8>) -> Outgoing {
+        Outgoing { is_told: bytes.len() < LARGE_BYTES, left: Bytes::from(bytes) }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = self.left.len().min(PIECE_BYTES);
+        let piece = self.left.split_to(bytes);
+        Poll::Ready((!piece.is_empty()).then_some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_told { SizeHint::with_exact(self.left.len() as u64) } else { SizeHint::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +218,7 @@ mod tests {
         check("gzip;q=0.5, deflate;q=0.8", Some(Packing::Deflate));
         check("gzip;q=0", None);
         check("br, *;q=0.1", Some(Packing::Gzip));
+        check("*, deflate", Some(Packing::Deflate));
     }
 
     #[test]

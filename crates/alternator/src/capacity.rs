@@ -1,6 +1,5 @@
 //! `ReturnConsumedCapacity`: units of 1 KB written or 4 KB read, half of these where a read need
-//! not
-//! be consistent.
+//! not be consistent.
 
 use crate::error::Error;
 use crate::json::Object;

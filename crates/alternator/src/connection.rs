@@ -4,16 +4,15 @@
 //!  - *checked-first*: where the option says so, no operation is begun for a request that is not
 //!    signed.
 
-use crate::body::{collected, unpacked};
+use crate::body::{Outgoing, collected, unpacked};
+use crate::date;
 use crate::error::Error;
 use crate::json::Object;
 use crate::node::{Caller, Node};
 use crate::operations;
 use crate::row::now_secs;
 use crate::sign::Signed;
-use bytes::Bytes;
 use http::Socket;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -54,7 +53,11 @@ pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
         Ok::<_, Infallible>(response(node, &parts, answer))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();
-    protocol.half_close(true).pipeline_flush(true).max_buf_size(HEAD_BYTES_MAX);
+    protocol
+        .auto_date_header(false)
+        .half_close(true)
+        .pipeline_flush(true)
+        .max_buf_size(HEAD_BYTES_MAX);
     let mut served = std::pin::pin!(protocol.serve_connection(Socket::new(stream), service));
     let ended = match race(served.as_mut(), ends.notified()).await {
         Either::Left(ended) => ended,
@@ -147,7 +150,11 @@ fn caller(node: &Node, parts: &Parts, body: &[u8]) -> Result<Caller, Error> {
     };
     let secret = |key: &str| {
         let access = node.cluster.access().state();
-        access.role(key).filter(|role| role.can_login).and_then(|role| role.salted_hash.clone())
+        let role = access.role(key).ok_or("there is no such role")?;
+        if !role.can_login {
+            return Err("it has login=false");
+        }
+        role.salted_hash.clone().ok_or("the role has no password")
     };
     match signed.signer(now_secs(), secret) {
         Ok(role) => Ok(Caller { role: Some(role).filter(|_| enforced) }),
@@ -186,11 +193,9 @@ fn local_nodes(node: &Node, query: &str) -> String {
     format!("[{}]", texts.join(","))
 }
 
-const SERVER: &str = concat!("Nereid/", env!("CARGO_PKG_VERSION"));
-
-fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Full<Bytes>> {
+fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Outgoing> {
     let Answer { status, content_type, mut body } = answer;
-    let mut response = Response::new(Full::default());
+    let mut response = Response::new(Outgoing::new(Vec::new()));
     *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
     let headers = response.headers_mut();
     let mut put = |name: &'static str, value: &str| {
@@ -198,11 +203,20 @@ fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Full<Bytes>>
             headers.insert(HeaderName::from_static(name), value);
         }
     };
-    put("server", SERVER);
-    put("content-type", content_type);
+    let server = node.options.server_header();
+    if !server.is_empty() {
+        put("server", &server);
+    }
+    if !node.options.disable_date_header.get() {
+        put("date", &date::of(now_secs()));
+    }
+    if !node.options.disable_content_type_header.get() {
+        put("content-type", content_type);
+    }
     if parts.method == Method::POST {
-        let accepted = header(&parts.headers, "accept-encoding").unwrap_or_default();
-        if let Some(packing) = node.options.packing(accepted, body.len())
+        let accepted = parts.headers.get_all("accept-encoding").into_iter();
+        let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
+        if let Some(packing) = node.options.packing(&accepted.join(","), body.len())
             && let Ok(packed) = packing.pack(&body, node.options.packing_level())
         {
             body = packed;
@@ -212,7 +226,7 @@ fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Full<Bytes>>
         put("x-amz-crc32", &crc32fast::hash(&body).to_string());
     }
     put_origins(parts, &mut put);
-    *response.body_mut() = Full::new(Bytes::from(body));
+    *response.body_mut() = Outgoing::new(body);
     response
 }
 

@@ -1,6 +1,5 @@
 //! What a request is answered that fails: the type by which SDKs know it, a sentence, and the
-//! status
-//! of HTTP.
+//! status of HTTP.
 
 use replication::{ReadError, WriteError};
 use std::fmt;

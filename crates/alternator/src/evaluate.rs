@@ -101,11 +101,11 @@ pub fn operand<'v>(operand: &'v Operand, item: &'v Map) -> Result<Option<Cow<'v,
         },
         Operand::Plus(a, b) => {
             let (a, b) = (number(evaluate(a)?)?, number(evaluate(b)?)?);
-            Some(Cow::Owned(Value::N(a.add(b)?)))
+            Some(Cow::Owned(Value::N(a.plus(b)?)))
         }
         Operand::Minus(a, b) => {
             let (a, b) = (number(evaluate(a)?)?, number(evaluate(b)?)?);
-            Some(Cow::Owned(Value::N(a.subtract(b)?)))
+            Some(Cow::Owned(Value::N(a.minus(b)?)))
         }
     })
 }

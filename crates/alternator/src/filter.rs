@@ -5,7 +5,7 @@ use crate::evaluate::holds;
 use crate::expression::{Condition, Placeholders, Selection, condition, projection};
 use crate::legacy;
 use crate::request::Request;
-use crate::value::Map;
+use crate::value::{Map, check_name};
 
 /// A condition, of an expression or of an old parameter.
 pub(crate) fn condition_of(
@@ -39,6 +39,7 @@ pub(crate) fn selection_of(
     if names.is_empty() {
         return Err(Error::validation("AttributesToGet must not be empty: a list of length 1"));
     }
+    names.iter().try_for_each(|name| check_name(name))?;
     let mut sorted = names.clone();
     sorted.sort();
     if let Some(two) = sorted.windows(2).find(|two| two[0] == two[1]) {

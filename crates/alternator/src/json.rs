@@ -263,7 +263,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn refuse(&self, what: &str) -> Error {
-        Error::serialization(format!("the request is not JSON: {what} at byte {}", self.at))
+        Error::serialization(format!("the request is not JSON: {what}, at {}", self.at))
     }
 
     fn peek(&self) -> u8 {

@@ -17,6 +17,14 @@ use mutation::page::SendRange;
 
 const WHAT: &str = "KeyConditionExpression";
 
+/// The bytes of a key that is compared with a value.
+fn compared(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
+    component(column, value).map_err(|error| Error {
+        message: format!("{} (Condition parameter type does not match schema type)", error.message),
+        ..error
+    })
+}
+
 /// A partition and what is wanted of it; no range: no row can be meant.
 #[derive(Debug)]
 pub(crate) struct KeyCondition {
@@ -166,7 +174,7 @@ fn build(table: &Table, tests: Vec<(String, Test)>) -> Result<KeyCondition, Erro
                     "Query key condition not supported: the hash key {name} is compared by = (EQ)"
                 )));
             };
-            if partition.replace(component(hash, &value)?).is_some() {
+            if partition.replace(compared(hash, &value)?).is_some() {
                 return Err(repeated());
             }
         } else if range.is_some_and(|range| name == range.name) {
@@ -198,7 +206,7 @@ fn build(table: &Table, tests: Vec<(String, Test)>) -> Result<KeyCondition, Erro
 fn ranges(column: &Column, test: Test) -> Result<Vec<SendRange>, Error> {
     let prefix = |value: &Value| {
         let mut out = Vec::new();
-        push_clustering(&component(column, value)?, &mut out);
+        push_clustering(&compared(column, value)?, &mut out);
         Ok::<_, Error>(out)
     };
     let (first, last) = ((Vec::new(), -1), (Vec::new(), 1));

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::expression::{Comparison, Condition, Operand, Path, Update};
 use crate::json::{Json, Kind};
 use crate::request::Request;
-use crate::value::{TYPE_NAMES, Value};
+use crate::value::{TYPE_NAMES, Value, check_name};
 
 /// The condition that these say together; `None`: they say nothing. `joined`:
 /// `ConditionalOperator`.
@@ -40,6 +40,7 @@ pub(crate) fn condition(
 
 /// What one attribute is to be.
 fn test_of(name: &str, json: Json<'_>, what: &str) -> Result<Condition, Error> {
+    check_name(name)?;
     let test = Request::of(json, what)?;
     let path = Path::attribute(name);
     let operator = test.string("ComparisonOperator")?;
@@ -101,7 +102,9 @@ fn arity(operator: &str) -> Option<(usize, usize)> {
 pub(crate) fn check_values(operator: &str, values: &[Value]) -> Result<(), Error> {
     let start = "One or more parameter values were invalid";
     let Some((least, most)) = arity(operator) else {
-        return Err(Error::validation(format!("{start}: Unsupported operator {operator}")));
+        return Err(Error::validation(format!(
+            "{start}: Unsupported comparison operator {operator}"
+        )));
     };
     if !(least..=most).contains(&values.len()) {
         return Err(Error::validation(format!(
@@ -175,6 +178,7 @@ pub(crate) fn update(json: Json<'_>) -> Result<Update, Error> {
         if change.kind() != Kind::Object {
             return Err(Error::serialization(format!("AttributeUpdates: {name} is not an object")));
         }
+        check_name(&name)?;
         let change = Request::of(change, "AttributeUpdates")?;
         let action = change.word("Action", &["PUT", "ADD", "DELETE"])?;
         let value = change.get("Value").map(Value::parse).transpose()?;

@@ -1,15 +1,14 @@
 //! The DynamoDB API: HTTP, JSON, signatures; tables, items and their expressions, on the same
-//! tables
-//! that CQL has. The only crate that knows the wire form and the errors of that API.
+//! tables that CQL has. The only crate that knows the wire form and the errors of that API.
 //!
 //! From the ground up. Pure: [`error`], [`json`], [`number`], [`value`] (types, and their stored
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
-//! packed and
-//! not), `capacity`, `throughput`, `tags`. Tables and rows: `options`, `table`, `key`,
-//! `key_condition`, `row`, `write` (what a write makes of an item; pure). On the node: `node` (what
-//! requests share), `owner` (writes that read before), `items`, `batch`, `query`, `tables`,
-//! `tag_operations`; `operations` (by name), `connection`, `server` (listeners).
+//! packed and not), `capacity`, `throughput`, `tags`, `date`. Tables and rows: `options`, `table`,
+//! `key`, `key_condition`, `row`, `write` (what a write makes of an item; pure). On the node:
+//! `node` (what requests share), `owner` (writes that read before), `system` (the node's own
+//! tables), `items`, `batch`, `query`, `tables`, `tag_operations`; `operations` (by name),
+//! `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -18,6 +17,7 @@ mod batch;
 mod body;
 mod capacity;
 mod connection;
+mod date;
 pub mod error;
 pub mod evaluate;
 pub mod expression;
@@ -37,6 +37,7 @@ mod request;
 mod row;
 mod server;
 pub mod sign;
+mod system;
 mod table;
 mod tables;
 mod tag_operations;

@@ -93,7 +93,7 @@ impl Number {
     }
 
     /// The sum; an error if it is out of range or has too many digits. (*in-range*)
-    pub fn add(self, other: Number) -> Result<Number, Error> {
+    pub fn plus(self, other: Number) -> Result<Number, Error> {
         if self.unscaled == 0 {
             return Ok(other);
         }
@@ -112,9 +112,9 @@ impl Number {
         }
     }
 
-    /// The difference; an error as of [`Number::add`].
-    pub fn subtract(self, other: Number) -> Result<Number, Error> {
-        self.add(Number { unscaled: -other.unscaled, scale: other.scale })
+    /// The difference; an error as of [`Number::plus`].
+    pub fn minus(self, other: Number) -> Result<Number, Error> {
+        self.plus(Number { unscaled: -other.unscaled, scale: other.scale })
     }
 
     /// Of digits and a scale.
@@ -132,8 +132,13 @@ impl Number {
         }
     }
 
-    /// As a value of CQL's `decimal`.
-    pub fn encode(self) -> Vec<u8> {
+    /// As a value of CQL's `decimal`: of scale 0 if that has no more digits than a number may have,
+    /// as clients of CQL and ScyllaDB write whole numbers.
+    pub fn encode(mut self) -> Vec<u8> {
+        if self.scale < 0 && self.digits() + self.scale.unsigned_abs() as usize <= DIGITS_MAX {
+            self.unscaled *= 10i128.pow(self.scale.unsigned_abs());
+            self.scale = 0;
+        }
         Decimal { unscaled: BigInt::from(self.unscaled), scale: self.scale }.encode()
     }
 
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn sums_are_exact_or_refused() {
-        let add = |a: &str, b: &str| number(a).add(number(b)).map(|sum| sum.to_string());
+        let add = |a: &str, b: &str| number(a).plus(number(b)).map(|sum| sum.to_string());
         assert_eq!(add("1", "10000000000000000000000").unwrap(), "10000000000000000000001");
         assert_eq!(add("0.1", "0.2").unwrap(), "0.3");
         assert_eq!(add("5", "-5").unwrap(), "0");
@@ -299,7 +304,7 @@ mod tests {
         // 39 digits, the last of which is 0.
         let nines = "9".repeat(37) + "5";
         assert_eq!(add(&nines, &nines).unwrap(), "1".to_owned() + &"9".repeat(37) + "0");
-        let less = number("1e22").subtract(number("1")).unwrap();
+        let less = number("1e22").minus(number("1")).unwrap();
         assert_eq!(less.to_string(), "9".repeat(22));
     }
 
@@ -330,8 +335,8 @@ mod tests {
             let decimal = |number: Number| Decimal::decode(&number.encode()).unwrap();
             let expected = decimal(a).add(&decimal(b)).unwrap();
             let text = format!("{}e{}", expected.unscaled, -i64::from(expected.scale));
-            prop_assert_eq!(a.add(b), Number::parse(&text));
-            prop_assert_eq!(a.add(b), b.add(a));
+            prop_assert_eq!(a.plus(b), Number::parse(&text));
+            prop_assert_eq!(a.plus(b), b.plus(a));
         }
 
         #[test]

@@ -36,6 +36,11 @@ pub(crate) async fn answer(
         "Scan" => query::scan(node, caller, body).await,
         "CreateTable" => tables::create(node, caller, body).await,
         "DeleteTable" => tables::delete(node, caller, body).await,
+        "UpdateTable" => tables::update(node, caller, body).await,
+        "DescribeTimeToLive" => time_to_live(node, body),
+        "UpdateTimeToLive" => {
+            Err(Error::validation("UpdateTimeToLive: expiry of items is not supported yet"))
+        }
         "DescribeTable" => tables::describe_one(node, caller, body),
         "ListTables" => tables::list(node, caller, body),
         "TagResource" => tag_operations::tag(node, caller, body).await,
@@ -63,6 +68,13 @@ fn endpoints(node: &Node, host: &str) -> Result<String, Error> {
     object.close();
     out.push_str("]}");
     Ok(out)
+}
+
+/// `DescribeTimeToLive`: items do not expire.
+fn time_to_live(node: &Node, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    node.table(&request.need_string("TableName")?)?;
+    Ok("{\"TimeToLiveDescription\":{\"TimeToLiveStatus\":\"DISABLED\"}}".to_owned())
 }
 
 /// `DescribeContinuousBackups`: there are none.

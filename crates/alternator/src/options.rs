@@ -47,6 +47,10 @@ pub(crate) struct Options {
     timeout_in_ms: Live<i64>,
     max_items_in_batch_write: Live<i64>,
     pub(crate) describe_endpoints: Live<Rc<str>>,
+    pub(crate) allow_system_table_write: Live<bool>,
+    http_response_server_header: Live<Rc<str>>,
+    pub(crate) disable_date_header: Live<bool>,
+    pub(crate) disable_content_type_header: Live<bool>,
     response_gzip_compression_level: Live<i64>,
     response_compression_threshold_in_bytes: Live<i64>,
 }
@@ -64,6 +68,12 @@ impl Options {
             timeout_in_ms: number("alternator_timeout_in_ms", 10_000),
             max_items_in_batch_write: number("alternator_max_items_in_batch_write", 100),
             describe_endpoints: text("alternator_describe_endpoints"),
+            allow_system_table_write: flag("alternator_allow_system_table_write"),
+            http_response_server_header: text("alternator_http_response_server_header"),
+            disable_date_header: flag("alternator_http_response_disable_date_header"),
+            disable_content_type_header: flag(
+                "alternator_http_response_disable_content_type_header",
+            ),
             response_gzip_compression_level: number(
                 "alternator_response_gzip_compression_level",
                 6,
@@ -89,6 +99,13 @@ impl Options {
         let is_large = usize::try_from(least).is_ok_and(|least| 0 < least && least <= bytes);
         let packs = is_large && 0 < self.response_gzip_compression_level.get();
         Packing::accepted(accepted).filter(|_| packs)
+    }
+
+    /// What answers call the server; empty: nothing.
+    pub(crate) fn server_header(&self) -> String {
+        let said = self.http_response_server_header.get();
+        let printed: String = said.chars().filter(|c| matches!(c, ' '..='~')).collect();
+        printed.trim().to_owned()
     }
 
     pub(crate) fn packing_level(&self) -> u32 {

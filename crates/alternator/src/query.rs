@@ -45,7 +45,8 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     let request = Request::parse(body.as_bytes())?;
     let table = node.table(&request.need_string("TableName")?)?;
     refuse_index(&request, &table)?;
-    let old = ["KeyConditions", "QueryFilter", "ConditionalOperator", "AttributesToGet"];
+    request.check_styles(&["KeyConditions"], &["KeyConditionExpression"])?;
+    let old = ["QueryFilter", "ConditionalOperator", "AttributesToGet"];
     let new = ["KeyConditionExpression", "FilterExpression", "ProjectionExpression"];
     request.check_styles(&old, &new)?;
     let known = request.placeholders()?;

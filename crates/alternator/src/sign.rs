@@ -41,12 +41,12 @@ impl<'r> Signed<'r> {
         self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// The name of the key that has signed, if it did so lately. `secret`: that of a key, if there
-    /// is one. `now`: seconds since the epoch.
+    /// The name of the key that has signed, if it did so lately. `secret`: that of a key, or
+    /// why it has none. `now`: seconds since the epoch.
     pub fn signer(
         &self,
         now: i64,
-        secret: impl FnOnce(&str) -> Option<String>,
+        secret: impl FnOnce(&str) -> Result<String, &'static str>,
     ) -> Result<String, Error> {
         let missing = || {
             Error::new(Kind::MissingAuthenticationToken, "Request is missing Authentication Token")
@@ -60,11 +60,11 @@ impl<'r> Signed<'r> {
         if !claim.signed_headers.contains(&"host") {
             return Err(incomplete("'Host' must be a 'SignedHeader' in the AWS Authorization"));
         }
-        let unknown = || {
-            let text = "The security token included in the request is invalid.";
-            Error::new(Kind::UnrecognizedClient, text)
+        let unknown = |why: &str| {
+            let text = "The security token included in the request is invalid";
+            Error::new(Kind::UnrecognizedClient, format!("{text}: {}: {why}", claim.key))
         };
-        let secret = secret(claim.key).ok_or_else(unknown)?;
+        let secret = secret(claim.key).map_err(unknown)?;
         match self.is_signed_by(&claim, date, &secret) {
             true => Ok(claim.key.to_owned()),
             false => Err(Error::new(
@@ -251,7 +251,7 @@ mod tests {
     const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     const NOW: i64 = 1_440_938_160;
 
-    fn headers<'h>(authorization: &'h str) -> Vec<(&'h str, &'h str)> {
+    fn headers(authorization: &str) -> Vec<(&str, &str)> {
         vec![
             ("host", "iam.amazonaws.com"),
             ("content-type", "application/x-www-form-urlencoded;  charset=utf-8"),
@@ -267,7 +267,10 @@ mod tests {
 
     fn signer(authorization: &str, now: i64) -> Result<String, Error> {
         let headers = headers(authorization);
-        example(&headers).signer(now, |key| (key == "AKIDEXAMPLE").then(|| SECRET.to_owned()))
+        example(&headers).signer(now, |key| match key {
+            "AKIDEXAMPLE" => Ok(SECRET.to_owned()),
+            _ => Err("no role"),
+        })
     }
 
     #[test]
@@ -291,7 +294,7 @@ mod tests {
         check("Bearer x", NOW, Kind::IncompleteSignature, "algorithm");
         check("AWS4-HMAC-SHA256 Credential=a", NOW, Kind::IncompleteSignature, "Credential");
         let none = [("host", "h")];
-        let missing = example(&none).signer(NOW, |_| None).unwrap_err();
+        let missing = example(&none).signer(NOW, |_| Err("no role")).unwrap_err();
         assert_eq!(missing.kind, Kind::MissingAuthenticationToken);
     }
 
@@ -314,7 +317,7 @@ mod tests {
             date in "[0-9TZ]{14,17}|.{16}",
         ) {
             let headers = [("host", "h"), ("x-amz-date", &*date), ("authorization", &*text)];
-            let _ = example(&headers).signer(0, |_| Some(String::new()));
+            let _ = example(&headers).signer(0, |_| Ok(String::new()));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A table as the API sees it: its keys, and the column that has the other attributes.
 //!
 //! A table of the API is `alternator_<name>.<name>`: key attributes are columns, all others are in
-//! the map `:attrs`, an attribute a cell. Any table of CQL can be read, by a name that says so:
-//! `.scylla.alternator.<keyspace>.<table>`.
+//! the map `:attrs`, an attribute a cell. Any table of the system can be read, by a name that says
+//! so: `.scylla.alternator.<keyspace>.<table>`.
 
 use crate::error::{Error, Kind};
 use cluster::{Schema, TableEntry};
@@ -47,7 +47,8 @@ impl Table {
         };
         if let Some(rest) = name.strip_prefix(OTHERS_PREFIX) {
             let (keyspace, table) = rest.split_once('.').ok_or_else(|| unknown(name))?;
-            let entry = schema.table(keyspace, table).ok_or_else(|| unknown(name))?;
+            let found = schema.table(keyspace, table).filter(|_| Schema::is_system(keyspace));
+            let entry = found.ok_or_else(|| unknown(name))?;
             let attributes = attributes_of(entry);
             return Ok(Table { entry: entry.clone(), name: name.to_owned(), attributes });
         }
@@ -90,7 +91,7 @@ impl Table {
     pub(crate) fn writable(&self) -> Result<ColumnId, Error> {
         self.attributes.ok_or_else(|| {
             let name = &self.name;
-            Error::validation(format!("{name} is a table of CQL: it can be read here, not written"))
+            Error::validation(format!("{name} is a table of the system: it can be read, not this"))
         })
     }
 }

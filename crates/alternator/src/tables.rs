@@ -8,7 +8,7 @@ use crate::json::{Json, Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
 use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name, key_type_name};
-use crate::tag_operations::{given_tags, kept};
+use crate::tag_operations::{change_tags, given_tags, kept};
 use crate::tags::{self, Tags};
 use crate::throughput;
 use auth::{Permission, Resource};
@@ -27,6 +27,9 @@ const NAME_BYTES_MAX: usize = 255;
 /// Names that are listed at once.
 const NAMES_MAX: i64 = 100;
 
+/// The tag that says with how many tablets a table begins; what is no number means none.
+const TABLETS_TAG: &str = "system:initial_tablets";
+
 /// What a table is to be.
 #[derive(Clone, Debug)]
 struct Wanted {
@@ -41,7 +44,10 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let request = Request::parse(body.as_bytes())?;
     let wanted = wanted(&request)?;
     node.check_on(caller, Permission::Create, Resource::AllKeyspaces)?;
-    let keyspace = keyspace(node, &wanted.name)?;
+    let mut keyspace = keyspace(node, &wanted.name)?;
+    if let Some(said) = wanted.tags.get(TABLETS_TAG) {
+        keyspace.initial_tablets = said.parse().ok();
+    }
     let id = Cluster::new_table_id();
     let exists = |name: &str| {
         Error::new(
@@ -260,6 +266,39 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
     built.map_err(|invalid| Error::validation(invalid.to_string()))
 }
 
+/// `UpdateTable`: how it is paid for.
+pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let table = node.table(&request.need_string("TableName")?)?;
+    table.writable()?;
+    node.check(caller, Permission::Alter, &table)?;
+    let others = [
+        "GlobalSecondaryIndexUpdates",
+        "StreamSpecification",
+        "SSESpecification",
+        "ReplicaUpdates",
+    ];
+    if let Some(name) = others.into_iter().find(|name| request.get(name).is_some()) {
+        return Err(Error::validation(format!("UpdateTable: {name} is not supported yet")));
+    }
+    if request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_none() {
+        return Err(Error::validation(
+            "UpdateTable: At least one of BillingMode and ProvisionedThroughput is required",
+        ));
+    }
+    let throughput = throughput::of(&request)?;
+    let change = move |tags: &mut Tags| {
+        tags.remove(tags::THROUGHPUT);
+        tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
+    };
+    change_tags(node, &table, change).await?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    describe(node, &node.table(&table.name)?, "ACTIVE", object.member("TableDescription"));
+    object.close();
+    Ok(out)
+}
+
 /// `DeleteTable`
 pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
@@ -306,9 +345,14 @@ pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut Strin
     let mut object = Object::open(out);
     object.string("TableName", &table.name).string("TableStatus", status);
     object.string("TableId", &schema.id.to_string()).string("TableArn", &arn(node, table));
+    let is_going = status == "DELETING";
     let created = tags.get(tags::CREATED).and_then(|millis| millis.parse::<i64>().ok());
     let created = created.unwrap_or(0);
     let seconds = format!("{}.{:03}", created.div_euclid(1000), created.rem_euclid(1000));
+    throughput::write(tags.get(tags::THROUGHPUT).map(String::as_str), created, &mut object);
+    if is_going {
+        return object.close();
+    }
     object.json("CreationDateTime", &seconds);
     write_list(
         table.key_columns().iter().enumerate(),
@@ -325,7 +369,6 @@ pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut Strin
         part.string("AttributeName", &key.name).string("AttributeType", key_type_name(&key.ty));
         part.close();
     });
-    throughput::write(tags.get(tags::THROUGHPUT).map(String::as_str), created, &mut object);
     object.json("ItemCount", "0").json("TableSizeBytes", "0");
     object.close();
 }

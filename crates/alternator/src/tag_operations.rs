@@ -27,6 +27,12 @@ pub(crate) fn given_tags(list: Json<'_>) -> Result<Tags, Error> {
                  most: the limit is exceeded by {name_chars} and {value_chars}"
             )));
         }
+        let allowed = |c: char| c.is_alphanumeric() || " +-=._:/@".contains(c);
+        if let Some(other) = name.chars().chain(value.chars()).find(|c| !allowed(*c)) {
+            return Err(Error::validation(format!(
+                "A tag has letters, digits, spaces and any of + - = . _ : / @, and not {other}"
+            )));
+        }
         if is_own(&name) {
             return Err(Error::validation(format!("The tag {name} is internal to the node")));
         }
@@ -61,7 +67,12 @@ fn resource(node: &Node, request: &Request<'_>) -> Result<Table, Error> {
     let arn = request.string("ResourceArn")?.ok_or_else(|| {
         Error::new(Kind::AccessDenied, "Incorrect resource identifier: ResourceArn is missing")
     })?;
-    if !arn.starts_with("arn:") || !arn.contains(":table/") {
+    if !arn.starts_with("arn:") {
+        return Err(Error::validation(format!(
+            "Invalid ResourceArn provided as input: ARNs must start with 'arn:': {arn}"
+        )));
+    }
+    if !arn.contains(":table/") {
         return Err(Error::validation(format!("Invalid ResourceArn provided as input: {arn}")));
     }
     node.table(&arn)
@@ -92,7 +103,9 @@ pub(crate) async fn tag(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     if given.is_empty() {
         return Err(Error::validation("The number of tags must be at least 1"));
     }
-    change(node, caller, &table, move |tags| tags.extend(given.clone())).await
+    node.check(caller, Permission::Alter, &table)?;
+    change_tags(node, &table, move |tags| tags.extend(given.clone())).await?;
+    Ok(String::new())
 }
 
 /// `UntagResource`
@@ -103,22 +116,22 @@ pub(crate) async fn untag(node: &Node, caller: &Caller, body: &str) -> Result<St
     let remove = move |tags: &mut Tags| {
         tags.retain(|name, _| is_own(name) || !names.contains(name));
     };
-    change(node, caller, &table, remove).await
+    node.check(caller, Permission::Alter, &table)?;
+    change_tags(node, &table, remove).await?;
+    Ok(String::new())
 }
 
 fn missing(name: &str) -> Error {
     Error::validation(format!("One or more parameter values were invalid: {name} is missing"))
 }
 
-/// Changes the tags of a table. The answer is empty.
-async fn change(
+/// Changes the tags of a table.
+pub(crate) async fn change_tags(
     node: &Node,
-    caller: &Caller,
     table: &Table,
     how: impl Fn(&mut Tags) + Send + 'static,
-) -> Result<String, Error> {
+) -> Result<(), Error> {
     table.writable()?;
-    node.check(caller, Permission::Alter, table)?;
     let id = table.entry.schema.id;
     let decide = move |schema: &Schema| {
         let gone = || Error::new(Kind::ResourceNotFound, "ResourceArn: the table is gone");
@@ -132,6 +145,5 @@ async fn change(
         let altered = built.map_err(|invalid| Error::validation(invalid.to_string()))?;
         Ok(vec![SchemaChange::AlterTable(altered)])
     };
-    changed(node.cluster.change_schema(decide).await)?;
-    Ok(String::new())
+    changed(node.cluster.change_schema(decide).await).map(drop)
 }

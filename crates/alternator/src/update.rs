@@ -13,7 +13,10 @@ use std::borrow::Cow;
 /// The item after the update.
 pub fn apply(update: &Update, before: &Map) -> Result<Map, Error> {
     let mut after = before.clone();
-    for (path, value) in &update.set {
+    // Elements behind the end of a list are appended in order of their indexes.
+    let mut sets: Vec<_> = update.set.iter().collect();
+    sets.sort_by(|(a, _), (b, _)| indexes(a).cmp(indexes(b)));
+    for (path, value) in sets {
         let value = operand(value, before)?.map(Cow::into_owned).ok_or_else(missing)?;
         if NESTING_MAX < path.steps.len() + 1 + value.depth() {
             return Err(Error::validation(
@@ -113,7 +116,7 @@ fn remove(item: &mut Map, path: &Path) -> Result<(), Error> {
 
 fn added(present: &Value, more: &Value) -> Result<Value, Error> {
     Ok(match (present, more) {
-        (Value::N(a), Value::N(b)) => Value::N(a.add(*b)?),
+        (Value::N(a), Value::N(b)) => Value::N(a.plus(*b)?),
         (Value::SS(a), Value::SS(b)) => Value::SS(union(a, b)),
         (Value::NS(a), Value::NS(b)) => Value::NS(union(a, b)),
         (Value::BS(a), Value::BS(b)) => Value::BS(union(a, b)),

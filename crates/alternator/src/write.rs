@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::row::Change;
 use crate::table::Table;
 use crate::update::apply;
-use crate::value::{Map, attributes, attributes_json, item_size, write_attributes};
+use crate::value::{Map, attributes, attributes_json, check_name, item_size, write_attributes};
 use std::collections::BTreeMap;
 
 /// Bytes of an item.
@@ -133,14 +133,12 @@ impl Write {
             Action::Update(update) => update.reads(),
         };
         // What an update has made of an item that was not read is known as far as it is its own.
-        let by_answer = !matches!(self.returns, Returned::Nothing)
-            && !(self.returns == Returned::UpdatedNew && !by_action);
+        let by_answer = match self.returns {
+            Returned::Nothing => false,
+            Returned::UpdatedNew => by_action,
+            Returned::AllOld | Returned::UpdatedOld | Returned::AllNew => true,
+        };
         by_action || by_answer || self.condition.is_some()
-    }
-
-    /// Whether its answer may show the item.
-    pub(crate) fn shows(&self) -> bool {
-        self.returns != Returned::Nothing || self.shows_failed
     }
 
     /// What follows from the item; `None`: it is not there, or is not looked at.
@@ -240,7 +238,11 @@ fn returned(request: &Request<'_>, operation: Operation) -> Result<Returned, Err
     }
 }
 
-fn update_of(request: &Request<'_>, table: &Table, known: &Placeholders) -> Result<Update, Error> {
+pub(crate) fn update_of(
+    request: &Request<'_>,
+    table: &Table,
+    known: &Placeholders,
+) -> Result<Update, Error> {
     let update = match (request.string("UpdateExpression")?, request.object("AttributeUpdates")?) {
         (Some(text), _) => update(&text, "UpdateExpression", known)?,
         (None, Some(json)) => legacy::update(json)?,
@@ -262,10 +264,8 @@ fn key_part(table: &Table, item: &Map) -> Map {
 }
 
 fn check_item(item: &Map) -> Result<(), Error> {
-    match item.contains_key("") {
-        true => Err(Error::validation("Empty attribute name: an attribute has no name")),
-        false => check_size(item),
-    }
+    item.keys().try_for_each(|name| check_name(name))?;
+    check_size(item)
 }
 
 fn check_size(item: &Map) -> Result<(), Error> {

@@ -1,9 +1,8 @@
 //! Where the DynamoDB API is served, from options.
 //!
 //! Its port is open by default, where CQL lets everybody in as well: a port that nobody has asked
-//! for
-//! is no way around passwords. One that is taken by something else is done without, if nobody has
-//! asked for it.
+//! for is no way around passwords. One that is taken by something else is done without, if nobody
+//! has asked for it.
 
 use crate::encryption;
 use crate::maintenance;

@@ -64,7 +64,7 @@ fn first<'t>(rest: &'t str, what: &str) -> Result<(Token<'t>, usize), Error> {
             }
             Ok((Token::Number(&rest[..digits]), digits))
         }
-        byte if is_part(&byte) => Ok((Token::Name(&rest[..word(0)]), word(0))),
+        byte if byte.is_ascii_alphabetic() => Ok((Token::Name(&rest[..word(0)]), word(0))),
         _ => match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             Some(symbol) => Ok((Token::Symbol(symbol), symbol.len())),
             None => Err(refuse(rest, what)),

@@ -6,8 +6,7 @@
 //! Invariants
 //!  - *resolved*: what is parsed has names and values in the place of placeholders.
 //!  - *bounded*: a text has so many bytes, operators and levels, or is refused; so neither parser
-//!    nor
-//!    evaluation runs out of stack.
+//!    nor evaluation runs out of stack.
 
 mod check;
 mod lexer;

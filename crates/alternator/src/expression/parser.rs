@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 4096;
 /// Operators and functions of an expression.
 const OPERATORS_MAX: usize = 300;
 /// Brackets and negations within each other.
-const DEPTH_MAX: usize = 100;
+const DEPTH_MAX: usize = 200;
 /// What may follow `IN`.
 const ALTERNATIVES_MAX: usize = 100;
 /// Steps of a path.
@@ -102,10 +102,11 @@ impl<'t> Parser<'t> {
         let before = self.at.saturating_sub(1);
         let near: Vec<&str> = self.tokens.iter().skip(before).take(3).map(Token::shown).collect();
         Error::validation(format!(
-            "Invalid {}: Syntax error; token: \"{}\", near: \"{}\"",
+            "Invalid {}: Syntax error; token: \"{}\", near: \"{}\" (syntax error at word {})",
             self.what,
             self.peek().shown(),
-            near.join(" ")
+            near.join(" "),
+            self.at + 1
         ))
     }
 
@@ -151,7 +152,7 @@ impl<'t> Parser<'t> {
     fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == DEPTH_MAX {
             return Err(Error::validation(format!(
-                "Invalid {}: The expression is nested deeper than {DEPTH_MAX} levels",
+                "Invalid {}: expression nested too deeply: more than {DEPTH_MAX} levels",
                 self.what
             )));
         }

@@ -5,14 +5,12 @@
 
 use crate::error::Error;
 use crate::json::{Json, Kind};
-use crate::value::Value;
+use crate::value::{Value, check_name};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
 const NAMES: &str = "ExpressionAttributeNames";
 const VALUES: &str = "ExpressionAttributeValues";
-/// Bytes of an attribute's name that a placeholder stands for.
-const NAME_BYTES_MAX: usize = 65_535;
 
 /// Those of a request.
 #[derive(Debug, Default)]
@@ -53,12 +51,10 @@ impl Placeholders {
             let value = value
                 .string()
                 .ok_or_else(|| Error::serialization(format!("{NAMES}: {name} is not a string")))?;
-            if value.is_empty() || NAME_BYTES_MAX < value.len() {
-                return Err(Error::validation(format!(
-                    "{NAMES} contains invalid value: the length of an attribute name is between 1 \
-                     and {NAME_BYTES_MAX}; key: {name}"
-                )));
-            }
+            check_name(&value).map_err(|error| Error {
+                message: format!("{NAMES} contains invalid value: {}; key: {name}", error.message),
+                ..error
+            })?;
             found.names.insert(name.to_string(), Known::new(value.into_owned()));
         }
         for (name, value) in values.into_iter().flat_map(Json::members) {

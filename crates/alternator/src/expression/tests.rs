@@ -80,7 +80,7 @@ fn what_cannot_be_meant_is_refused() {
     check("((a = :one))", "redundant parentheses");
     check("a = a", "distinct");
     check(&"a = :one AND ".repeat(400), "size");
-    check(&("NOT ".repeat(200) + "a = :one"), "nested");
+    check(&("NOT ".repeat(250) + "a = :one"), "nested");
     check(&("a[0]".to_owned() + &".b".repeat(40) + " = :one"), "nesting");
 }
 

@@ -19,6 +19,20 @@ use std::collections::BTreeMap;
 /// Levels of lists and maps, the item's own among them.
 pub const NESTING_MAX: usize = 32;
 
+/// Bytes of an attribute's name.
+const NAME_BYTES_MAX: usize = 65_535;
+
+/// Refuses what no attribute may be called.
+pub fn check_name(name: &str) -> Result<(), Error> {
+    match name.len() {
+        0 => Err(Error::validation("Empty attribute name: the name of an attribute is empty")),
+        1..=NAME_BYTES_MAX => Ok(()),
+        bytes => Err(Error::validation(format!(
+            "Attribute name is too large: {bytes} bytes, more than {NAME_BYTES_MAX}"
+        ))),
+    }
+}
+
 /// Attributes by name.
 pub type Map = BTreeMap<String, Value>;
 

@@ -37,9 +37,21 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag("alternator_streams_increased_compatibility", "false", "Leave out what changes nothing")
         .live()
         .idle(),
-    flag("alternator_allow_system_table_write", "false", "Let it write system tables")
-        .live()
-        .idle(),
+    flag("alternator_allow_system_table_write", "false", "Let it write system tables").live(),
+    text(
+        "alternator_http_response_server_header",
+        "",
+        "What answers call the server; none: nothing",
+    )
+    .live(),
+    flag("alternator_http_response_disable_date_header", "false", "Leave the date out of answers")
+        .live(),
+    flag(
+        "alternator_http_response_disable_content_type_header",
+        "false",
+        "Leave the type of the body out of answers",
+    )
+    .live(),
     text("alternator_describe_endpoints", "", "What DescribeEndpoints answers").live(),
     number(
         "alternator_describe_table_info_cache_validity_in_seconds",

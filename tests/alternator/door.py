@@ -1,0 +1,31 @@
+"""Clients of the DynamoDB API of a node."""
+import contextlib
+import itertools
+
+import boto3
+from botocore.config import Config
+
+_numbers = itertools.count(1)
+
+
+def dynamodb(node, key="any", secret="any"):
+    """A resource of boto3 that asks this node, once."""
+    return boto3.resource(
+        "dynamodb", endpoint_url=f"http://{node.address}:8000", region_name="us-east-1",
+        aws_access_key_id=key, aws_secret_access_key=secret,
+        config=Config(retries={"max_attempts": 0}, read_timeout=60))
+
+
+@contextlib.contextmanager
+def table(resource, hash_type="S", range_type=None, **facts):
+    """A table of its own; the keys are `p` and, if it has a type, `c`."""
+    keys = [("p", "HASH", hash_type)] + ([("c", "RANGE", range_type)] if range_type else [])
+    made = resource.create_table(
+        TableName=f"t.{next(_numbers)}-x", BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind, _ in keys],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": ty} for name, _, ty in keys],
+        **facts)
+    try:
+        yield made
+    finally:
+        made.delete()

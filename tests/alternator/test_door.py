@@ -1,0 +1,102 @@
+"""The door: HTTP, signatures, permissions, and requests that are none."""
+import gzip
+import json
+import random
+import socket
+import zlib
+
+import pytest
+from botocore.exceptions import ClientError
+from door import dynamodb, table
+from node import Node
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Node() as node:
+        yield node
+
+
+def ask(node, operation, body, *headers):
+    """One request over a connection of its own: status, headers, body."""
+    target = f"X-Amz-Target: DynamoDB_20120810.{operation}"
+    head = ["POST / HTTP/1.1", f"Host: {node.address}", "Connection: close", target,
+            f"Content-Length: {len(body)}", *headers]
+    with socket.create_connection((node.address, 8000), timeout=30) as connection:
+        connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
+
+
+def test_answers_have_what_sdks_check(node):
+    status, headers, body = ask(node, "ListTables", b"{}")
+    assert (status, json.loads(body)) == (200, {"TableNames": []})
+    assert headers["content-type"] == "application/x-amz-json-1.0"
+    assert int(headers["x-amz-crc32"]) == zlib.crc32(body)
+    assert len(headers["x-amzn-requestid"]) == 32
+    status, _, body = ask(node, "Nonsense", b"{}")
+    assert status == 400 and json.loads(body)["__type"].endswith("#UnknownOperationException")
+
+
+def test_bodies_may_be_packed(node):
+    packed = gzip.compress(b"{}")
+    assert ask(node, "ListTables", packed, "Content-Encoding: gzip")[0] == 200
+    assert ask(node, "ListTables", packed[:-3], "Content-Encoding: gzip")[0] == 500
+    bomb = gzip.compress(b" " * (17 << 20))
+    assert ask(node, "ListTables", bomb, "Content-Encoding: gzip")[0] == 413
+
+
+def test_damaged_requests_are_refused_and_harm_nobody(node):
+    with table(dynamodb(node), range_type="N") as t:
+        whole = json.dumps({
+            "TableName": t.name, "Item": {"p": {"S": "a"}, "c": {"N": "1"}, "b": {"B": "YWI="},
+                                          "l": {"L": [{"NS": ["1", "2"]}, {"M": {"x": {"BOOL": True}}}]}},
+            "ConditionExpression": "attribute_not_exists(p) OR NOT (c BETWEEN :a AND :b)",
+            "ExpressionAttributeValues": {":a": {"N": "5"}, ":b": {"N": "9"}}}).encode()
+        assert ask(node, "PutItem", whole)[0] == 200
+        draw = random.Random(7)
+        for _ in range(400):
+            body = bytearray(whole)
+            for _ in range(draw.randrange(1, 4)):
+                at = draw.randrange(len(body))
+                body[at:at + draw.randrange(3)] = bytes([draw.randrange(256)] * draw.randrange(3))
+            operation = draw.choice(["PutItem", "UpdateItem", "Query", "Scan", "BatchWriteItem"])
+            status, _, answer = ask(node, operation, bytes(body))
+            assert status in (200, 400) and isinstance(json.loads(answer), dict), body
+        for text in [b"[" * 100_000, b'{"":' * 100_000, b"\xff", b"", b"7"]:
+            assert ask(node, "PutItem", text)[0] == 400
+        assert "Item" in t.get_item(Key={"p": "a", "c": 1})
+
+
+def test_requests_are_signed_by_roles_that_may():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1")
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+
+        def secret(role):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            return row.salted_hash
+
+        with pytest.raises(ClientError, match="UnrecognizedClientException"):
+            dynamodb(node).meta.client.list_tables()
+        with pytest.raises(ClientError, match="UnrecognizedClientException"):
+            dynamodb(node, "app", "x").meta.client.list_tables()
+        with table(dynamodb(node, "cassandra", secret("cassandra"))) as t:
+            of_app = dynamodb(node, "app", secret("app")).Table(t.name)
+            with pytest.raises(ClientError, match="AccessDeniedException"):
+                of_app.put_item(Item={"p": "a"})
+            session.execute(f'GRANT MODIFY ON "alternator_{t.name}"."{t.name}" TO app')
+            of_app.put_item(Item={"p": "a"})
+            with pytest.raises(ClientError, match="AccessDeniedException"):
+                of_app.get_item(Key={"p": "a"})
+
+
+def test_the_port_is_no_way_around_passwords():
+    with Node("--authenticator", "PasswordAuthenticator") as node:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((node.address, 8000), timeout=5)
