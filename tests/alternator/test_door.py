@@ -3,12 +3,18 @@ import gzip
 import json
 import random
 import socket
+import sys
 import zlib
+from pathlib import Path
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 from door import dynamodb, table
-from node import Node
+from node import Node, free_address
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tls"))
+from authority import Authority  # noqa: E402  pylint: disable=wrong-import-position
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +106,34 @@ def test_the_port_is_no_way_around_passwords():
     with Node("--authenticator", "PasswordAuthenticator") as node:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((node.address, 8000), timeout=5)
+
+
+def test_it_is_served_encrypted(tmp_path):
+    address, authority = free_address(), Authority(tmp_path)
+    certificate, key = authority.make("node", address)
+    options = ("--alternator-https-port", "8043",
+               "--alternator-encryption-options", f"certificate={certificate}",
+               "--alternator-encryption-options", f"keyfile={key}")
+    with Node(*options, address=address) as node:
+        client = boto3.client(
+            "dynamodb", endpoint_url=f"https://{address}:8043", region_name="us-east-1",
+            aws_access_key_id="any", aws_secret_access_key="any", verify=str(authority.file))
+        assert client.list_tables()["TableNames"] == []
+        # Who asks for the encrypted port alone gets no other.
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((node.address, 8000), timeout=5)
+
+
+def test_a_port_that_nobody_asked_for_is_done_without():
+    with Node() as first:
+        other = Node("--native-transport-port", "9043", "--native-shard-aware-transport-port", "19043",
+                     "--storage-port", "7005", "--api-port", "10001", "--prometheus-port", "9181",
+                     address=first.address)
+        with other:
+            log = other.log.read_text()
+            assert "the DynamoDB API is not served" in log and "alternator_port" in log
+        asked = Node("--native-transport-port", "9043", "--native-shard-aware-transport-port", "19043",
+                     "--storage-port", "7005", "--api-port", "10001", "--prometheus-port", "9181",
+                     "--alternator-port", "8000", address=first.address)
+        with pytest.raises(RuntimeError, match="8000"):
+            asked.start()
