@@ -128,6 +128,20 @@ def test_pages_have_each_item_once(db):
         assert (count["Count"], count["ScannedCount"]) == (6, 10)
 
 
+def test_keys_that_are_too_long_are_refused_wherever_they_are(db):
+    with table(db, range_type="B") as t:
+        for p, c in [("x" * 2049, b"c"), ("x" * 70_000, b"c"), ("p", b"c" * 1025), ("p", b"c" * 70_000)]:
+            values = {":p": p, ":c": c}
+            for words in ["c = :c", "c > :c", "begins_with(c, :c)", "c BETWEEN :c AND :c"]:
+                with refused("ValidationException.*maximum size"):
+                    t.query(KeyConditionExpression=f"p = :p AND {words}", ExpressionAttributeValues=values)
+            with refused("ValidationException.*maximum size"):
+                t.put_item(Item={"p": p, "c": c})
+            with refused("ValidationException.*maximum size"):
+                t.scan(ExclusiveStartKey={"p": p, "c": c})
+        assert t.scan()["Items"] == []
+
+
 def test_random_updates_are_those_of_a_model(db):
     """Each operation on an item and on a dict, from a seed that is told when they differ."""
     seed = random.randrange(1 << 32)

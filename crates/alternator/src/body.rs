@@ -122,28 +122,33 @@ impl Packing {
         }
     }
 
-    /// The one that a client likes best of those that there are, by its `Accept-Encoding`.
+    /// The one that a client likes best of those that there are, by its `Accept-Encoding`: `*` is
+    /// whatever it does not name.
     pub(crate) fn accepted(header: &str) -> Option<Packing> {
-        let mut best: Option<(f64, bool, Packing)> = None;
+        let (mut weighed, mut others) = (Vec::new(), 0.0);
         for part in header.split(',') {
             let mut words = part.split(';').map(str::trim);
-            let (is_named, packing) = match words.next()?.to_ascii_lowercase().as_str() {
-                "gzip" => (true, Packing::Gzip),
-                "*" => (false, Packing::Gzip),
-                "deflate" => (true, Packing::Deflate),
-                _ => continue,
-            };
+            let name = words.next().unwrap_or_default().to_ascii_lowercase();
             let weight = words.find_map(|word| word.strip_prefix("q=")?.trim().parse().ok());
             let weight: f64 = weight.unwrap_or(1.0);
-            // Of those that weigh the same the first, and what is named before what is not.
-            let is_better = |(other, is_other_named, _): (f64, bool, Packing)| {
-                other < weight || other == weight && !is_other_named && is_named
-            };
-            if 0.0 < weight && best.is_none_or(is_better) {
-                best = Some((weight, is_named, packing));
+            match name.as_str() {
+                "gzip" => weighed.push((Packing::Gzip, weight)),
+                "deflate" => weighed.push((Packing::Deflate, weight)),
+                "*" => others = weight,
+                _ => {}
             }
         }
-        best.map(|(.., packing)| packing)
+        for packing in [Packing::Gzip, Packing::Deflate] {
+            if !weighed.iter().any(|(named, _)| *named == packing) {
+                weighed.push((packing, others));
+            }
+        }
+        // Of those that weigh the same the first.
+        let heavier = |best: (Packing, f64), one: (Packing, f64)| match best.1 < one.1 {
+            true => one,
+            false => best,
+        };
+        weighed.into_iter().reduce(heavier).filter(|(_, weight)| 0.0 < *weight).map(|(it, _)| it)
     }
 
     pub(crate) fn pack(self, body: &[u8], level: u32) -> std::io::Result<Vec<u8>> {
@@ -219,6 +224,8 @@ mod tests {
         check("gzip;q=0", None);
         check("br, *;q=0.1", Some(Packing::Gzip));
         check("*, deflate", Some(Packing::Deflate));
+        check("*, gzip;q=0.5", Some(Packing::Deflate));
+        check("deflate, gzip", Some(Packing::Deflate));
     }
 
     #[test]

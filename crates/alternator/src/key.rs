@@ -2,13 +2,15 @@
 //!
 //! Invariants
 //!  - *one-key-one-row*: equal keys have equal bytes ([`crate::number`]: *one-form*).
+//!  - *short-keys*: no key, and nothing that a key is compared with, is longer than keys may be:
+//!    what composes them counts on that.
 
 use crate::error::Error;
 use crate::number::Number;
 use crate::table::{Table, key_type_name};
 use crate::value::{Map, Value};
 use model::key::push_clustering;
-use model::{Column, Token, Type};
+use model::{Column, ColumnKind, Token, Type};
 
 /// Bytes of a hash key, and of a range key.
 const HASH_BYTES_MAX: usize = 2048;
@@ -60,26 +62,28 @@ impl Key {
     ) -> Result<Key, Error> {
         let hash = table.hash();
         let partition = component(hash, find(hash)?)?;
-        if HASH_BYTES_MAX < partition.len() {
-            return Err(too_long("hashkey", HASH_BYTES_MAX));
-        }
         let mut clustering = Vec::new();
         if let Some(range) = table.range() {
-            let bytes = component(range, find(range)?)?;
-            if RANGE_BYTES_MAX < bytes.len() {
-                return Err(too_long("rangekey", RANGE_BYTES_MAX));
-            }
-            push_clustering(&bytes, &mut clustering);
+            push_clustering(&component(range, find(range)?)?, &mut clustering);
         }
         Ok(Key { partition, clustering })
     }
 }
 
-fn too_long(what: &str, most: usize) -> Error {
-    Error::validation(format!(
-        "One or more parameter values were invalid: Size of {what} has exceeded the maximum size \
-         limit of {most} bytes"
-    ))
+/// *short-keys*
+fn check_length(column: &Column, bytes: &[u8]) -> Result<(), Error> {
+    let (what, most) = match column.kind {
+        ColumnKind::PartitionKey => ("hashkey", HASH_BYTES_MAX),
+        ColumnKind::Clustering => ("rangekey", RANGE_BYTES_MAX),
+        ColumnKind::Static | ColumnKind::Regular => return Ok(()),
+    };
+    match bytes.len() <= most {
+        true => Ok(()),
+        false => Err(Error::validation(format!(
+            "One or more parameter values were invalid: Size of {what} has exceeded the maximum \
+             size limit of {most} bytes"
+        ))),
+    }
 }
 
 /// The bytes of a key column.
@@ -97,6 +101,12 @@ pub(crate) fn component(column: &Column, value: &Value) -> Result<Vec<u8>, Error
 
 /// The same; an empty text or value of bytes is one.
 pub(crate) fn plain_component(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
+    let bytes = bytes_of(column, value)?;
+    check_length(column, &bytes)?;
+    Ok(bytes)
+}
+
+fn bytes_of(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
     match (&column.ty, value) {
         (Type::Decimal, Value::N(number)) => Ok(number.encode()),
         (Type::Blob, Value::B(bytes)) => Ok(bytes.clone()),
