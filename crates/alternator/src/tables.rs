@@ -213,10 +213,14 @@ fn keyspace(node: &Node, table: &str) -> Result<Keyspace, Error> {
         keyspace: None,
         data_centers,
         table_id: Cluster::new_table_id(),
+        log_id: Cluster::new_table_id(),
         now_micros: runtime::time::wall_micros(),
         timestamp: None,
         rules,
         has_views: cluster.topology().allows(features::VIEWS),
+        // A keyspace has no log.
+        has_cdc: false,
+        has_streams: false,
     };
     // A name that keyspaces of CQL may have; the true one has other letters, too.
     let text = format!("alternator{}", Cluster::new_table_id().simple());

@@ -14,8 +14,8 @@ use mutation::{FrozenView, PartitionSink, RangeTombstoneList, RowView, Step, Tom
 use smallvec::SmallVec;
 
 /// Derives from one write. Takes what [`crate::need`] asked for, as the fragments of a stream in
-/// the order of the table, or as they lie in memory ([`PartitionSink`]); the end of the partition need
-/// not come. Nothing at all comes of a partition that is not there.
+/// the order of the table, or as they lie in memory ([`PartitionSink`]); the end of the partition
+/// need not come. Nothing at all comes of a partition that is not there.
 pub struct Deriver<'a> {
     base: &'a TableSchema,
     /// Those that the partition has rows in.

@@ -14,5 +14,5 @@ mod tests;
 
 pub use filter::{CompactionFilter, OutsideOf};
 pub use purge::{Outside, PurgeCounts};
-pub use query::{QueryCompactor, RowSteps, Step};
-pub use sink::PartitionSink;
+pub use query::{QueryCompactor, RowSteps};
+pub use sink::{PartitionSink, Step};

@@ -1,7 +1,7 @@
 //! From fragments to a page of an answer.
 
-use super::PartitionSink;
 use super::columns::{ColumnPlan, ColumnSteps, Sight};
+use super::sink::{PartitionSink, Step};
 use crate::fragment::Fragment;
 use crate::page::{Page, Partitions, ReadCommand, Resume, RowPiece, RowShape};
 use crate::range::Direction;
@@ -9,31 +9,7 @@ use crate::row::{self, LiveCells, RowView};
 use crate::tombstone::Tombstone;
 use model::TableSchema;
 use model::key::{clustering_components, partition_key_component};
-use std::ops::ControlFlow;
 use stdx::Put;
-
-/// What the reader of the source has to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Give the next fragment.
-    Continue,
-    /// Nothing more is wanted of this partition: skip to the next one. Fragments of this one are
-    /// ignored, and its end need not come.
-    NextPartition,
-    /// The page is full or all is answered.
-    Stop,
-}
-
-impl Step {
-    /// For a walk over a partition: whether it goes on.
-    #[inline]
-    pub fn go_on(self) -> ControlFlow<()> {
-        match self {
-            Step::Continue => ControlFlow::Continue(()),
-            Step::NextPartition | Step::Stop => ControlFlow::Break(()),
-        }
-    }
-}
 
 /// Takes what a command slices and writes its page: applies deletions and expiry, leaves out what
 /// is dead, counts, and stops at the command's limits. One allocation per page of up to 512 bytes,
@@ -543,4 +519,27 @@ fn put_liveness(schema: &TableSchema, row: RowView<'_>, sight: Sight, bytes: &mu
 fn patch_length(bytes: &mut [u8], values_at: usize) {
     let length = u32::try_from(bytes.len() - values_at).expect("a row is under 4 GiB");
     bytes[values_at - 4..values_at].copy_from_slice(&length.to_be_bytes());
+}
+
+impl PartitionSink for QueryCompactor<'_> {
+    #[inline]
+    fn begin(&mut self, key: &[u8], tombstone: Tombstone) -> Step {
+        QueryCompactor::begin(self, key, tombstone)
+    }
+    #[inline]
+    fn static_row(&mut self, row: RowView<'_>) -> Step {
+        QueryCompactor::static_row(self, row)
+    }
+    #[inline]
+    fn row_blob(&mut self, key: &[u8], blob: &[u8]) -> Step {
+        QueryCompactor::row_blob(self, key, blob)
+    }
+    #[inline]
+    fn change(&mut self, position: (&[u8], i8), tombstone: Tombstone) -> Step {
+        QueryCompactor::change(self, position, tombstone)
+    }
+    #[inline]
+    fn end(&mut self) -> Step {
+        QueryCompactor::end(self)
+    }
 }

@@ -1,9 +1,32 @@
 //! What takes a partition piece by piece, as it lies somewhere: borrowed, without fragments.
 
-use super::{QueryCompactor, Step};
 use crate::fragment::Fragment;
 use crate::row::RowView;
 use crate::tombstone::Tombstone;
+use std::ops::ControlFlow;
+
+/// What the reader of the source has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Give the next fragment.
+    Continue,
+    /// Nothing more is wanted of this partition: skip to the next one. Fragments of this one are
+    /// ignored, and its end need not come.
+    NextPartition,
+    /// The page is full or all is answered.
+    Stop,
+}
+
+impl Step {
+    /// For a walk over a partition: whether it goes on.
+    #[inline]
+    pub fn go_on(self) -> ControlFlow<()> {
+        match self {
+            Step::Continue => ControlFlow::Continue(()),
+            Step::NextPartition | Step::Stop => ControlFlow::Break(()),
+        }
+    }
+}
 
 /// Takes the pieces of partitions in the order of a stream: `begin`, at most one `static_row`, rows
 /// and changes by position, `end`.
@@ -30,28 +53,5 @@ pub trait PartitionSink {
             }
             Fragment::PartitionEnd => self.end(),
         }
-    }
-}
-
-impl PartitionSink for QueryCompactor<'_> {
-    #[inline]
-    fn begin(&mut self, key: &[u8], tombstone: Tombstone) -> Step {
-        QueryCompactor::begin(self, key, tombstone)
-    }
-    #[inline]
-    fn static_row(&mut self, row: RowView<'_>) -> Step {
-        QueryCompactor::static_row(self, row)
-    }
-    #[inline]
-    fn row_blob(&mut self, key: &[u8], blob: &[u8]) -> Step {
-        QueryCompactor::row_blob(self, key, blob)
-    }
-    #[inline]
-    fn change(&mut self, position: (&[u8], i8), tombstone: Tombstone) -> Step {
-        QueryCompactor::change(self, position, tombstone)
-    }
-    #[inline]
-    fn end(&mut self) -> Step {
-        QueryCompactor::end(self)
     }
 }

@@ -33,8 +33,6 @@ pub struct SelectPlan {
     pub verbatim: bool,
     /// The outputs are columns as they are, and all that is read.
     pub projection: Option<Projection>,
-    /// The same of what an index leads to.
-    pub found: Option<FoundRows>,
     pub aggregates: Vec<(Aggregate, Option<Term>)>,
     pub grouping: Grouping,
     pub reversed: bool,
@@ -52,15 +50,6 @@ pub struct SelectPlan {
     /// Whose timeout it has, where it does not say one itself.
     pub service_level: Option<String>,
     pub metadata: Rc<ResultMetadata>,
-}
-
-/// How rows that an index leads to become rows of the result: those whose column has a value that
-/// the index was asked for, by columns as they are.
-#[derive(Debug)]
-pub struct FoundRows {
-    pub projection: Projection,
-    /// Its place among the regular columns that are read.
-    pub column: usize,
 }
 
 /// Which rows make one row of the result.
@@ -117,11 +106,7 @@ pub fn prepare(
     let (columns, column_inputs, static_count) = columns_read(&inputs);
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.pass_all();
     let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
-        .filter(|_| grouping == Grouping::None);
-    let (projection, found) = match restrictions.pass_all() {
-        true => (projection, None),
-        false => (None, found(&restrictions, projection, &columns[static_count..])),
-    };
+        .filter(|_| grouping == Grouping::None && restrictions.pass_all());
     Ok(SelectPlan {
         is_plain: is_plain(select, reversed, &restrictions),
         allow_filtering: select.allow_filtering,
@@ -133,7 +118,6 @@ pub fn prepare(
         outputs,
         verbatim,
         projection,
-        found,
         aggregates,
         grouping,
         reversed,
@@ -149,18 +133,6 @@ pub fn prepare(
         table: entry,
         fragments_of: None,
     })
-}
-
-/// How rows that an index leads to are taken, if it needs no look at terms; `columns`: the regular
-/// ones that are read.
-fn found(
-    restrictions: &Restrictions,
-    projection: Option<Projection>,
-    columns: &[(ColumnId, ColumnForm)],
-) -> Option<FoundRows> {
-    let looked_up = restrictions.looked_up.filter(|_| restrictions.filters.is_empty())?;
-    let column = columns.iter().position(|(id, _)| *id == looked_up)?;
-    Some(FoundRows { projection: projection?, column })
 }
 
 /// Whether it is nothing out of the ordinary, which statistics count.

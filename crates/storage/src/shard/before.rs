@@ -1,5 +1,5 @@
-//! What is there of a partition before a write of it, for who derives from the write: in the step in
-//! which it is asked for, or not at all.
+//! What is there of a partition before a write of it, for who derives from the write: in the step
+//! in which it is asked for, or not at all.
 //!
 //! Invariants
 //!  - *all-or-nothing*: a sink gets all that was asked for, or nothing. What an SSTable may have

@@ -1,6 +1,6 @@
 //! Answering a read of one partition from one object of the row cache, and what a memtable has
-//! besides, or from a few runs: no fragments, nothing copied but what goes into the page. Sinks that
-//! are no page get what is there in the same way.
+//! besides, or from a few runs: no fragments, nothing copied but what goes into the page. Sinks
+//! that are no page get what is there in the same way.
 
 use crate::cache::{Piece, RunView, RunsView, Whole};
 use crate::memtable::Plain;

@@ -28,7 +28,6 @@
 
 use super::Shard;
 use super::before::Before;
-use super::write::{Entered, Target};
 use crate::error::WriteError;
 use crate::table::Table;
 use model::TableId;
@@ -36,7 +35,6 @@ use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
 use smallvec::SmallVec;
 use std::rc::Rc;
-use stdx::buggify;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,47 +78,6 @@ impl Shard {
             Some(deriving) => deriving.write(mutations.to_vec(), promise).await,
             None => Err(WriteError::Stopped),
         }
-    }
-
-    /// The same for one mutation: at once, where that is possible.
-    pub(super) async fn derive_one(
-        &self,
-        target: &Target<'_>,
-        mutation: &FrozenMutation,
-        promise: Promise,
-    ) -> Result<(), WriteError> {
-        let at_once = match target.view.has_attached() {
-            true => None,
-            false => self.derive_at_once(target, mutation),
-        };
-        match at_once {
-            Some(entered) => self.keep(entered, promise).await,
-            None => self.derive(std::slice::from_ref(mutation), promise).await,
-        }
-    }
-
-    /// Enters a mutation with what follows from it, if nobody has to be waited for.
-    fn derive_at_once(&self, target: &Target<'_>, mutation: &FrozenMutation) -> Option<Entered> {
-        let Target { table, tablet, key, view, .. } = target;
-        debug_assert!(
-            table.derives.get(),
-            "one-test: nothing follows from a write of {}",
-            table.id
-        );
-        let is_free = !self.deriving_locks.is_held(table.id, &key.key);
-        if !is_free || !self.can_enter(table) || buggify!("a write derives step by step", 4) {
-            return None;
-        }
-        let deriving: Rc<dyn Deriving> = self.deriving.borrow().clone()?;
-        let following = deriving.at_once(*view, &Before::new(table, tablet, key))?;
-        let entered = self.enter_at_once(target, mutation, &following)?;
-        debug_assert!(
-            !self.deriving_locks.is_held(table.id, &key.key),
-            "not-past-a-lock: of {}, {key:?}",
-            table.id
-        );
-        deriving.entered(following.len());
-        Some(entered)
     }
 
     /// Waits until no write of the table is under way that began before it derived.

@@ -1,12 +1,13 @@
 //! One shard's tables and logs at work: the state that its tasks share, and what they do with it.
 //!
-//! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what is
-//! large), `prefetch`; `cached_page` (a page from the row cache), `before` (what a write meets), `write`,
-//! `deriving` (writes that bring others with them); `view` (what a read sees), `read`, `holders`, `multishard` (reads
-//! over all shards); `start`; `backup`, `flush`, `open` (tables), `replay`, `upload`, `import`,
-//! `snapshot`, `carry` (files from node to node), `truncate`, `divide` (tablets that change),
-//! `compact`.
+//! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what
+//! is large), `prefetch`; `cached_page` (a page from the row cache), `before` (what a write meets),
+//! `write`, `deriving`, `at_once` (writes that bring others with them); `view` (what a read sees),
+//! `read`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`, `open`
+//! (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
+//! `truncate`, `divide` (tablets that change), `compact`.
 
+mod at_once;
 mod backup;
 pub(crate) mod before;
 pub(crate) mod cached_page;

@@ -3,11 +3,11 @@
 //! Storage hands every write of a table that has views to this room, whoever writes: clients, other
 //! coordinators, batches, rounds of conditional writes, hints, repairs of reads and of rows, and
 //! rows that come from other nodes while ranges move. Here the partition is locked, what has to be
-//! known of it is read, and what changes in the views is derived (crate `derived`); where what has to
-//! be known is in memory and what follows is of this shard, all in one step and without a lock. One group
-//! of the log holds all of it: the write, those mutations of views that this shard has itself, and
-//! a row of `system.nereid_view_updates`, the outbox, with those that go to other shards and nodes.
-//! These are sent then, and the row is removed when they are where they belong.
+//! known of it is read, and what changes in the views is derived (crate `derived`); where what has
+//! to be known is in memory and what follows is of this shard, all in one step and without a lock.
+//! One group of the log holds all of it: the write, those mutations of views that this shard has
+//! itself, and a row of `system.nereid_view_updates`, the outbox, with those that go to other
+//! shards and nodes. These are sent then, and the row is removed when they are where they belong.
 //!
 //! Each replica of the base table derives for itself, and sends to *its* replica of the view
 //! ([`pair`]). They are writes like others there: a view has no views. Nothing that is derived is

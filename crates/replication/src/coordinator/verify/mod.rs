@@ -99,7 +99,7 @@ struct Stepped {
 impl At {
     /// In thousandths of one way.
     fn done(&self) -> u64 {
-        let of_token = |token: i64| (i128::from(token) - i128::from(i64::MIN)) * 1000 >> 64;
+        let of_token = |token: i64| ((i128::from(token) - i128::from(i64::MIN)) * 1000) >> 64;
         let done = match self {
             At::Base(place) => of_token(place.token().unwrap_or(i64::MAX)),
             At::View(None) => 1000,
