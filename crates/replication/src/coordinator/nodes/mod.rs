@@ -121,7 +121,7 @@ pub enum Planted {
     KeepsNoOutbox,
     /// It counts as sent before it is.
     SettlesEarly,
-    /// What a view may lack is not looked at a second time.
+    /// What a view may lack, or should not have, is not looked at a second time.
     LooksOnce,
     /// What a write adds to a log is written after it, and not with it.
     LogsApart,
