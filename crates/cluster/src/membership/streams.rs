@@ -72,11 +72,15 @@ fn with(catalog: &Catalog, set: &StreamSet, now_micros: i64) -> Option<Streams> 
 }
 
 impl Membership {
-    /// Makes streams for the ring. Where that fails it is tried again.
+    /// Makes streams for the ring, if it needs any: another leader may have made them since that
+    /// was asked. Where that fails it is tried again.
     pub(super) async fn make_streams(&self) {
         let topology = self.cluster.topology();
-        debug_assert!(are_due(&topology), "one-hand: the ring has its streams");
+        if !are_due(&topology) {
+            return;
+        }
         let ring = Ring::new(&topology);
+        debug_assert!(!ring.points().is_empty(), "one-hand: a ring of nobody");
         let mut making = Making::new(&ring, runtime::random_u64());
         while making.step(&ring) {
             yield_now().await;
