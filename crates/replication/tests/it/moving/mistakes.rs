@@ -58,7 +58,7 @@ fn stages_that_wait_for_nobody_are_found() {
 #[test]
 fn what_is_written_after_its_session_is_found() {
     let run = |seed| Schedule::of_four(seed, Some(Planted::WritesLate)).run_late();
-    is_found_by(run, Planted::WritesLate, 0..20, &["nothing-left"]);
+    is_found_by(run, Planted::WritesLate, 0..100, &["nothing-left"]);
 }
 
 #[test]

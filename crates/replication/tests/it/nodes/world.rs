@@ -527,7 +527,7 @@ async fn conditional(
         Wish::Change { from, to } => (u8::from(from.is_some()), from.unwrap_or(0), to),
         Wish::Add(more) => (2, 0, more),
     };
-    let mut request = vec![kind];
+    let mut request = vec![Language::Cql as u8, kind];
     for number in [pk, from, to, commit.to_wire().into()] {
         request.extend_from_slice(&number.to_be_bytes());
     }
@@ -559,8 +559,8 @@ struct Executes;
 impl Executor for Executes {
     fn execute(&self, owner: Owner, request: Vec<u8>) -> LocalFuture<'static, Vec<u8>> {
         Box::pin(async move {
-            let number = |at: usize| i32::from_be_bytes(four(&request[1 + 4 * at..5 + 4 * at]));
-            let wish = match request[0] {
+            let number = |at: usize| i32::from_be_bytes(four(&request[2 + 4 * at..6 + 4 * at]));
+            let wish = match request[1] {
                 0 => Wish::Change { from: None, to: number(2) },
                 1 => Wish::Change { from: Some(number(1)), to: number(2) },
                 _ => Wish::Add(number(2)),
