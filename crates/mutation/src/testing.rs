@@ -8,14 +8,14 @@
 use crate::cell::{Cell, CellState};
 use crate::collection::CollectionWriter;
 use crate::frozen::{FrozenMutation, MutationBuilder};
-use crate::page::{ColumnForm, Partitions, ReadCommand, RingBound, SendRange};
+use crate::page::{ColumnForm, Partitions, ReadCommand};
 use crate::range::{ClusteringPosition, ClusteringRange, RangeTombstone};
 use crate::row::{Marker, RowBuilder};
 use crate::tombstone::Tombstone;
 use model::key::push_clustering;
 use model::schema::{Column, TableOptions};
 use model::types::UserTypeRef;
-use model::{ClusteringOrder, ColumnId, ColumnKind, TableSchema, Token, Type, Uuid};
+use model::{ClusteringOrder, ColumnId, ColumnKind, TableSchema, Type, Uuid};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -387,24 +387,10 @@ pub fn read_all() -> ReadCommand {
     let schema = schema();
     let wanted = schema.statics().iter().chain(schema.regulars());
     ReadCommand {
-        table: schema.id,
-        partitions: Partitions::Range {
-            start: RingBound { token: Token::MIN, key: None, after: false },
-            end: RingBound { token: Token::MAX, key: None, after: true },
-        },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: wanted.map(|column| (column.id, ColumnForm::Value)).collect(),
         static_count: schema.static_count,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
         bytes_max: usize::MAX,
         static_only_rows: true,
-        tombstone_limit: u64::MAX,
-        now: NOW,
-        bypass_cache: false,
-        shape: crate::page::RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(schema.id, Partitions::all(), NOW)
     }
 }

@@ -7,7 +7,7 @@ use crate::config::{boot_config, change, entry, keyspace, table};
 use cluster::{BootConfig, SchemaChange, TableEntry};
 use model::{ColumnId, Token, Type};
 use mutation::cell::CellState;
-use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder};
 use replication::{Config, Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
 use std::rc::Rc;
@@ -100,22 +100,10 @@ pub fn command(
     columns: Vec<ColumnId>,
 ) -> ReadCommand {
     ReadCommand {
-        table: table.schema.id,
-        partitions,
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: columns.into_iter().map(|column| (column, ColumnForm::Value)).collect(),
-        static_count: 0,
         row_limit,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
         static_only_rows: true,
-        tombstone_limit: u64::MAX,
-        now: runtime::time::wall_micros() / 1_000_000,
-        bypass_cache: false,
-        shape: mutation::RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(table.schema.id, partitions, runtime::time::wall_micros() / 1_000_000)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{DamagedSchema, Row};
 use model::key::{clustering_components, split_partition_key};
 use model::{Column, TableSchema, Token};
 use mutation::page::{ColumnForm, Page, PageColumns, PageView};
-use mutation::page::{Partitions, ReadCommand, RingBound, SendRange};
+use mutation::page::{Partitions, ReadCommand, RingBound};
 
 /// Bytes of a page, about.
 const PAGE_BYTES: usize = 1 << 20;
@@ -19,27 +19,12 @@ pub fn read_all(schema: &TableSchema, now: i64) -> ReadCommand {
     let columns = schema.statics().iter().chain(schema.regulars());
     let of_no_key = schema.columns.len() - schema.partition_key_count - schema.clustering_count;
     debug_assert!(schema.static_count <= of_no_key, "all-columns: {}", schema.name);
-    let bound = |token, after| RingBound { token, key: None, after };
     ReadCommand {
-        table: schema.id,
-        partitions: Partitions::Range {
-            start: bound(Token::MIN, false),
-            end: bound(Token::MAX, true),
-        },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: columns.map(|column| (column.id, ColumnForm::Value)).collect(),
         static_count: schema.static_count,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
         bytes_max: if stdx::buggify!("system tables in small pages", 2) { 100 } else { PAGE_BYTES },
         static_only_rows: true,
-        tombstone_limit: u64::MAX,
-        now,
-        bypass_cache: false,
-        shape: mutation::RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(schema.id, Partitions::all(), now)
     }
 }
 

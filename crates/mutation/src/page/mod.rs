@@ -45,6 +45,14 @@ pub enum Partitions {
     Range { start: RingBound, end: RingBound },
 }
 
+impl Partitions {
+    /// Those of the whole ring.
+    pub fn all() -> Partitions {
+        let bound = |token, after| RingBound { token, key: None, after };
+        Partitions::Range { start: bound(Token::MIN, false), end: bound(Token::MAX, true) }
+    }
+}
+
 /// A bound on the ring: before or after a token, or before or after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingBound {
@@ -146,6 +154,28 @@ pub struct ReadCommand {
 }
 
 impl ReadCommand {
+    /// A read of partitions that wants no column, has no limit but the bytes of a page, 1 MiB, and
+    /// goes forward: for whoever says what is otherwise.
+    pub fn all(table: TableId, partitions: Partitions, now: i64) -> ReadCommand {
+        ReadCommand {
+            table,
+            partitions,
+            ranges: vec![SendRange::full()],
+            reversed: false,
+            columns: Vec::new(),
+            static_count: 0,
+            row_limit: u64::MAX,
+            per_partition_limit: u64::MAX,
+            partition_limit: u64::MAX,
+            bytes_max: 1 << 20,
+            static_only_rows: false,
+            tombstone_limit: u64::MAX,
+            now,
+            bypass_cache: false,
+            shape: RowShape::Whole,
+            resume: None,
+        }
+    }
     /// The direction of the answer.
     pub fn direction(&self) -> Direction {
         Direction::of(self.reversed)

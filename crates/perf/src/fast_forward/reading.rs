@@ -223,22 +223,17 @@ impl Bench {
     async fn limit(&self, reversed: bool, limit: u64) -> Result<Yield, reader::ReadError> {
         let columns = self.schema.regulars().iter();
         let command = mutation::ReadCommand {
-            table: self.schema.id,
-            partitions: mutation::Partitions::Key(self.only_key().key.to_vec()),
             ranges: vec![mutation::SendRange::full()],
             reversed,
             columns: columns.map(|column| (column.id, mutation::ColumnForm::Value)).collect(),
-            static_count: 0,
             row_limit: limit,
-            per_partition_limit: u64::MAX,
-            partition_limit: u64::MAX,
-            bytes_max: 1 << 20,
             static_only_rows: true,
-            tombstone_limit: u64::MAX,
-            now: runtime::time::wall_micros() / 1_000_000,
             bypass_cache: self.bypass_cache,
-            shape: mutation::RowShape::Whole,
-            resume: None,
+            ..mutation::ReadCommand::all(
+                self.schema.id,
+                mutation::Partitions::Key(self.only_key().key.to_vec()),
+                runtime::time::wall_micros() / 1_000_000,
+            )
         };
         let page = runtime::local::get::<storage::Storage>().read(&command).await?;
         Ok(Yield { fragments: page.row_count })

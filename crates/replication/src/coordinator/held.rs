@@ -19,7 +19,7 @@ use cluster::TableEntry;
 use cluster::traffic::Count;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
-use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound};
 use runtime::time::Instant;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -239,22 +239,13 @@ pub(super) fn command(table: &TableEntry, partitions: Partitions) -> ReadCommand
         (column.id, ColumnForm::ValueWithTimes)
     };
     ReadCommand {
-        table: table.schema.id,
-        partitions,
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: vec![column("data"), column("written_at")],
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: runtime::time::wall_micros().div_euclid(1_000_000),
         bypass_cache: true,
-        shape: mutation::RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(
+            table.schema.id,
+            partitions,
+            runtime::time::wall_micros().div_euclid(1_000_000),
+        )
     }
 }
 

@@ -101,22 +101,8 @@ pub(crate) fn write(
 
 pub(crate) fn command(schema: &TableSchema, partitions: Partitions) -> ReadCommand {
     ReadCommand {
-        table: schema.id,
-        partitions,
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: vec![(V, ColumnForm::ValueWithTimes)],
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: 1_000,
-        bypass_cache: false,
-        shape: mutation::RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(schema.id, partitions, 1_000)
     }
 }
 

@@ -11,9 +11,7 @@ use crate::coordinator::{Coordinator, own_coordinator};
 use crate::range;
 use cluster::{Schema, TableEntry};
 use model::{TableId, Token, Uuid};
-use mutation::page::{
-    ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, RowShape, SendRange,
-};
+use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombstone};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -50,29 +48,18 @@ pub(in crate::coordinator) async fn recall() -> Result<(), String> {
 }
 
 fn command(table: &TableEntry) -> ReadCommand {
-    let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
     let column = |name: &str| {
         let column = table.schema.column(name).expect("a column of system.nereid_view_builds");
         (column.id, ColumnForm::ValueWithTimes)
     };
     ReadCommand {
-        table: table.schema.id,
-        partitions: Partitions::Range { start, end },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: COLUMNS.map(column).to_vec(),
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: runtime::time::wall_micros().div_euclid(1_000_000),
         bypass_cache: true,
-        shape: RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(
+            table.schema.id,
+            Partitions::all(),
+            runtime::time::wall_micros().div_euclid(1_000_000),
+        )
     }
 }
 

@@ -22,7 +22,7 @@ use crate::hints::Hints;
 use cluster::TableEntry;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
-use mutation::page::{Partitions, RingBound};
+use mutation::page::Partitions;
 use runtime::sync::{Notify, Permit, Receiver, Semaphore, Sender, channel};
 use runtime::time::{Instant, sleep, timeout};
 use std::cell::RefCell;
@@ -166,9 +166,7 @@ pub(super) fn new_row(
 /// Finds what an earlier life has left on this shard.
 pub(crate) async fn recall() -> Result<(), String> {
     let Ok(coordinator) = own_coordinator() else { return Ok(()) };
-    let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
-    let found = read(&coordinator, Partitions::Range { start, end }).await?;
+    let found = read(&coordinator, Partitions::all()).await?;
     let table = table(&coordinator);
     let is_own = |kept: &Kept| {
         table.tablets.shard_of(Token::of(kept.logged.id.as_bytes())) == coordinator.shard

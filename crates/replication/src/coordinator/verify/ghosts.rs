@@ -15,7 +15,7 @@ use cluster::TableEntry;
 use model::key::{clustering_components, split_partition_key};
 use model::schema::{Origin, Origins};
 use model::{TableSchema, Token};
-use mutation::page::{ColumnForm, PageLayout, PageView, Partitions, Resume, RingBound, SendRange};
+use mutation::page::{ColumnForm, PageLayout, PageView, Partitions, Resume, SendRange};
 use mutation::{FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
 use runtime::task::join_all;
 use runtime::time::{sleep, wall_micros};
@@ -87,9 +87,7 @@ impl Coordinator {
         view: &TableEntry,
         from: Option<Resume>,
     ) -> Result<(Vec<Keys>, Option<Resume>), ReadError> {
-        let bound = |token, after| RingBound { token, key: None, after };
-        let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
-        let mut command = whole(&view.schema, Vec::new(), Partitions::Range { start, end });
+        let mut command = whole(&view.schema, Vec::new(), Partitions::all());
         (command.row_limit, command.resume) = (ROWS_MAX, from);
         let page = self
             .storage

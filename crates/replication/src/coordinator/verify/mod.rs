@@ -25,7 +25,7 @@ mod missing;
 use super::build::Place;
 use super::{Coordinator, own_coordinator};
 use model::{ColumnId, TableId, TableSchema};
-use mutation::page::{ColumnForm, Partitions, ReadCommand, Resume, RowShape, SendRange};
+use mutation::page::{ColumnForm, Partitions, ReadCommand, Resume};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
 use runtime::task::join_all;
@@ -174,21 +174,8 @@ fn whole(
     partitions: Partitions,
 ) -> ReadCommand {
     ReadCommand {
-        table: schema.id,
-        partitions,
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns,
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: wall_micros().div_euclid(1_000_000),
         bypass_cache: true,
-        shape: RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(schema.id, partitions, wall_micros().div_euclid(1_000_000))
     }
 }

@@ -9,8 +9,8 @@ use super::world::{Nodes, SECOND};
 use cluster::{Cluster, SchemaChange};
 use model::schema::View;
 use model::{TableSchema, Token, Type, Uuid};
-use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
-use mutation::{MutationBuilder, RingBound, RowBuilder, RowShape, Tombstone};
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand};
+use mutation::{MutationBuilder, RowBuilder, Tombstone};
 use replication::coordinator::build;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions, moves};
 use runtime::time::{sleep, wall_micros};
@@ -106,27 +106,11 @@ async fn client(model: Rc<Model>, mut prng: Prng) {
 /// The keys and values of a table, or of the view that has them as values and keys.
 async fn read_all(keyspace: &'static str, name: &'static str) -> BTreeSet<(i32, i32)> {
     let table = entry(keyspace, name);
-    let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
     let is_view = table.schema.view.is_some();
     let column = table.schema.column("v").expect("a column").id;
     let mut command = ReadCommand {
-        table: table.schema.id,
-        partitions: Partitions::Range { start, end },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns: if is_view { Vec::new() } else { vec![(column, ColumnForm::Value)] },
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: wall_micros().div_euclid(1_000_000),
-        bypass_cache: false,
-        shape: RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(table.schema.id, Partitions::all(), wall_micros().div_euclid(1_000_000))
     };
     let int = |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("an int"));
     let options = ReadOptions::new(Consistency::All, 20 * SECOND);

@@ -12,14 +12,14 @@
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
 
+use super::suffering::{Begins, Suffering};
 use super::world::*;
 use cluster::SchemaChange;
 use model::schema::cdc::{self, CdcOptions, Images};
 use model::{ColumnKind, TableSchema, Token, Uuid, value};
-use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
-use mutation::{FrozenMutation, RingBound, RowShape};
+use mutation::FrozenMutation;
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand};
 use replication::coordinator::nodes::Planted;
-use replication::hints::Hints;
 use replication::{BatchEntry, BatchKind, Consistency, ReadOptions, WriteError};
 use runtime::task::Scope;
 use runtime::time::{sleep, wall_micros};
@@ -56,28 +56,12 @@ async fn make_logs() {
 }
 
 fn command_of(table: &TableSchema) -> ReadCommand {
-    let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
     let regular = table.columns.iter().filter(|it| it.kind == ColumnKind::Regular);
     let mut columns: Vec<_> = regular.map(|it| (it.id, ColumnForm::Value)).collect();
     columns.sort_unstable_by_key(|(id, _)| *id);
     ReadCommand {
-        table: table.id,
-        partitions: Partitions::Range { start, end },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns,
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: wall_micros().div_euclid(1_000_000),
-        bypass_cache: false,
-        shape: RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(table.id, Partitions::all(), wall_micros().div_euclid(1_000_000))
     }
 }
 
@@ -263,134 +247,58 @@ struct Clients {
     _scope: Scope,
 }
 
-struct Schedule {
-    nodes: Nodes,
-    shards: Vec<u16>,
-    model: Rc<Model>,
-    prng: Prng,
-}
-
-impl Schedule {
-    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
-        let mut prng = Prng::from_seed(seed);
-        let count = prng.between(2, 4);
-        let copies = (prng.between(1, 3) as u32).min(count as u32);
-        let shards: Vec<u16> = (0..count).map(|_| prng.between(1, 3) as u16).collect();
-        let seats: Vec<(u16, u16)> = shards.iter().map(|shards| (*shards, 0)).collect();
-        let nodes = Nodes::with(seed, &seats, copies, planted).hinting(Hinting::new());
-        let mut schedule = Schedule { nodes, shards, model: Rc::default(), prng };
-        for node in 0..schedule.nodes.count() {
-            schedule.nodes.run(node, make_logs());
-        }
-        (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
-        schedule
+impl Begins for Rc<Model> {
+    fn make_tables(&self, nodes: &mut Nodes, node: usize) {
+        nodes.run(node, make_logs());
     }
 
-    fn start_clients(&mut self, node: usize) {
-        let (model, prng) = (self.model.clone(), self.prng.fork());
-        self.nodes.run(node, async move {
-            let (scope, mut prng) = (Scope::new(), prng);
+    fn start_clients(&self, nodes: &mut Nodes, node: usize, mut prng: Prng) {
+        let model = self.clone();
+        nodes.run(node, async move {
+            let scope = Scope::new();
             for _ in 0..2 {
                 drop(scope.spawn(client(model.clone(), prng.fork())));
             }
             runtime::local::set(Rc::new(Clients { _scope: scope }));
         });
     }
+}
 
-    fn run_for(&mut self, millis: u64) {
-        let millis = 1 + self.prng.below(millis);
-        self.nodes.world.run_for(Duration::from_millis(millis));
-    }
+struct Schedule {
+    all: Suffering<Rc<Model>>,
+    model: Rc<Model>,
+}
 
-    fn revive(&mut self, node: usize) {
-        self.nodes.start(node);
-        self.nodes.run(node, make_logs());
-        self.start_clients(node);
-    }
-
-    /// Something goes wrong, for a while.
-    fn suffer(&mut self) {
-        let count = self.nodes.count() as u64;
-        let (node, other) = (self.prng.below(count) as usize, self.prng.below(count) as usize);
-        match self.prng.below(5) {
-            0 | 1 => {
-                self.nodes.crash(node);
-                self.run_for(800);
-                self.revive(node);
-            }
-            2 => {
-                self.nodes.set_cut(node, true);
-                self.run_for(3000);
-                let dies = self.prng.one_in(2);
-                if dies {
-                    self.nodes.crash(node);
-                }
-                self.nodes.set_cut(node, false);
-                if dies {
-                    self.revive(node);
-                }
-            }
-            3 if node != other => self.nodes.reset(node, other),
-            _ if node != other => {
-                let delay = Duration::from_millis(self.prng.below(300));
-                self.nodes.set_delay(node, other, delay);
-                self.run_for(800);
-                self.nodes.set_delay(node, other, Duration::ZERO);
-            }
-            _ => {}
-        }
-        self.run_for(300);
-    }
-
-    /// Whether nothing is on its way any more.
-    fn is_quiet(&mut self) -> bool {
-        let shards = self.shards.clone();
-        let mut all =
-            (0..).zip(shards).flat_map(|(node, count)| (0..count).map(move |it| (node, it)));
-        all.all(|place| {
-            self.nodes.run_on(place, async {
-                let coordinator = coordinator();
-                let outbox = coordinator.outbox();
-                let hints = Hints::of_shard().expect("hints");
-                outbox.left() == 0 && outbox.pending().0 == 0 && hints.hosts().is_empty()
-            })
-        })
-    }
-
-    fn settle(&mut self) -> Result<(), String> {
-        for _ in 0..120 {
-            self.nodes.world.run_for(SECOND);
-            if self.is_quiet() {
-                return Ok(());
-            }
-        }
-        Err("something is still on its way".to_owned())
+impl Schedule {
+    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
+        let model = Rc::new(Model::default());
+        Schedule { all: Suffering::new(seed, planted, model.clone()), model }
     }
 
     /// What the log of a table tells, at a level.
     fn told(&mut self, table: &str, level: Consistency) -> Result<Vec<i32>, String> {
         let name = cdc::log_name(table);
-        let rows = self.nodes.run(0, async move { read_all(&name, level).await })?;
+        let rows = self.all.nodes.run(0, async move { read_all(&name, level).await })?;
         told_by(&rows)
     }
 
     /// What was found wrong.
     fn run(mut self, steps: u32) -> Result<(), String> {
-        (0..steps).for_each(|_| self.suffer());
+        (0..steps).for_each(|_| self.all.suffer());
         self.model.quiet.set(true);
-        self.nodes.world.run_for(10 * SECOND);
-        self.settle()?;
+        self.all.nodes.world.run_for(10 * SECOND);
+        self.all.settle()?;
         for table in ["r", "t"] {
             let told = self.told(table, Consistency::Quorum)?;
             self.model.check(table, &told)?;
         }
         let name = cdc::log_name("t");
         check_chains(
-            &self.nodes.run(0, async move { read_all(&name, Consistency::Quorum).await })?,
+            &self.all.nodes.run(0, async move { read_all(&name, Consistency::Quorum).await })?,
         )?;
         // What ended in doubt is found where one replica has it.
-        let base = self.nodes.run(0, read_all("r", Consistency::All))?;
-        self.settle()?;
+        let base = self.all.nodes.run(0, read_all("r", Consistency::All))?;
+        self.all.settle()?;
         let told = self.told("r", Consistency::All)?;
         self.model.check("r", &told)?;
         let base: BTreeSet<i32> = base.iter().filter_map(|row| row.int("v")).collect();

@@ -14,5 +14,6 @@ mod moved;
 mod relays;
 mod repair;
 mod repaired;
+mod suffering;
 mod views;
 mod world;

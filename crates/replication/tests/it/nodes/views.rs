@@ -11,16 +11,16 @@
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
 
+use super::suffering::{Begins, Suffering};
 use super::world::*;
 use cluster::SchemaChange;
 use model::schema::View;
 use model::{ColumnId, TableSchema, Token, Type, Uuid};
-use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand, SendRange};
+use mutation::page::{ColumnForm, PageView, Partitions, ReadCommand};
 use mutation::{Cell, CellState, ClusteringRange, FrozenMutation, Marker, MutationBuilder};
-use mutation::{RangeTombstone, RingBound, RowBuilder, RowShape, Tombstone};
+use mutation::{RangeTombstone, RowBuilder, Tombstone};
 use replication::coordinator::nodes::Planted;
 use replication::coordinator::verify::{Figures, Watch, verify};
-use replication::hints::Hints;
 use replication::{BatchEntry, BatchKind, Consistency, Coordinator, ReadOptions, WriteError};
 use runtime::task::Scope;
 use runtime::time::sleep;
@@ -133,28 +133,16 @@ pub(super) fn below(prng: &mut Prng, bound: i32) -> i32 {
 }
 
 fn command_of(table: &TableSchema) -> ReadCommand {
-    let bound = |token, after| RingBound { token, key: None, after };
-    let (start, end) = (bound(Token::MIN, false), bound(Token::MAX, true));
     let regular = table.columns.iter().filter(|it| it.kind == model::ColumnKind::Regular);
     let mut columns: Vec<_> = regular.map(|it| (it.id, ColumnForm::Value)).collect();
     columns.sort_unstable_by_key(|(id, _)| *id);
     ReadCommand {
-        table: table.id,
-        partitions: Partitions::Range { start, end },
-        ranges: vec![SendRange::full()],
-        reversed: false,
         columns,
-        static_count: 0,
-        row_limit: u64::MAX,
-        per_partition_limit: u64::MAX,
-        partition_limit: u64::MAX,
-        bytes_max: 1 << 20,
-        static_only_rows: false,
-        tombstone_limit: u64::MAX,
-        now: runtime::time::wall_micros().div_euclid(1_000_000),
-        bypass_cache: false,
-        shape: RowShape::Whole,
-        resume: None,
+        ..ReadCommand::all(
+            table.id,
+            Partitions::all(),
+            runtime::time::wall_micros().div_euclid(1_000_000),
+        )
     }
 }
 
@@ -246,109 +234,32 @@ async fn client(model: Rc<Model>, mut prng: Prng) {
     }
 }
 
-struct Schedule {
-    nodes: Nodes,
-    shards: Vec<u16>,
-    model: Rc<Model>,
-    prng: Prng,
-}
-
-impl Schedule {
-    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
-        let mut prng = Prng::from_seed(seed);
-        let (count, copies) = (prng.between(2, 4), prng.between(1, 3) as u32);
-        let shards: Vec<u16> = (0..count).map(|_| prng.between(1, 3) as u16).collect();
-        let seats: Vec<(u16, u16)> = shards.iter().map(|shards| (*shards, 0)).collect();
-        let copies = copies.min(count as u32);
-        let nodes = Nodes::with(seed, &seats, copies, planted).hinting(Hinting::new());
-        let mut schedule = Schedule { nodes, shards, model: Rc::default(), prng };
-        for node in 0..schedule.nodes.count() {
-            schedule.nodes.run(node, make_views());
-        }
-        (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
-        schedule
+impl Begins for Rc<Model> {
+    fn make_tables(&self, nodes: &mut Nodes, node: usize) {
+        nodes.run(node, make_views());
     }
 
-    fn start_clients(&mut self, node: usize) {
-        let (model, prng) = (self.model.clone(), self.prng.fork());
-        self.nodes.run(node, async move {
-            let (scope, mut prng) = (Scope::new(), prng);
+    fn start_clients(&self, nodes: &mut Nodes, node: usize, mut prng: Prng) {
+        let model = self.clone();
+        nodes.run(node, async move {
+            let scope = Scope::new();
             for _ in 0..2 {
                 drop(scope.spawn(client(model.clone(), prng.fork())));
             }
             runtime::local::set(Rc::new(Clients { _scope: scope }));
         });
     }
+}
 
-    fn run_for(&mut self, millis: u64) {
-        let millis = 1 + self.prng.below(millis);
-        self.nodes.world.run_for(Duration::from_millis(millis));
-    }
+struct Schedule {
+    all: Suffering<Rc<Model>>,
+    model: Rc<Model>,
+}
 
-    fn revive(&mut self, node: usize) {
-        self.nodes.start(node);
-        self.nodes.run(node, make_views());
-        self.start_clients(node);
-    }
-
-    /// Something goes wrong, for a while.
-    fn suffer(&mut self) {
-        let count = self.nodes.count() as u64;
-        let (node, other) = (self.prng.below(count) as usize, self.prng.below(count) as usize);
-        match self.prng.below(5) {
-            0 | 1 => {
-                self.nodes.crash(node);
-                self.run_for(800);
-                self.revive(node);
-            }
-            2 => {
-                self.nodes.set_cut(node, true);
-                self.run_for(3000);
-                // It has told nobody, and does not know any more what it had to tell.
-                let dies = self.prng.one_in(2);
-                if dies {
-                    self.nodes.crash(node);
-                }
-                self.nodes.set_cut(node, false);
-                if dies {
-                    self.revive(node);
-                }
-            }
-            3 if node != other => self.nodes.reset(node, other),
-            _ if node != other => {
-                let delay = Duration::from_millis(self.prng.below(300));
-                self.nodes.set_delay(node, other, delay);
-                self.run_for(800);
-                self.nodes.set_delay(node, other, Duration::ZERO);
-            }
-            _ => {}
-        }
-        self.run_for(300);
-    }
-
-    /// Whether nothing is on its way any more.
-    fn is_quiet(&mut self) -> bool {
-        let shards = self.shards.clone();
-        let mut all =
-            (0..).zip(shards).flat_map(|(node, count)| (0..count).map(move |it| (node, it)));
-        all.all(|place| {
-            self.nodes.run_on(place, async {
-                let coordinator = coordinator();
-                let outbox = coordinator.outbox();
-                let hints = Hints::of_shard().expect("hints");
-                outbox.left() == 0 && outbox.pending().0 == 0 && hints.hosts().is_empty()
-            })
-        })
-    }
-
-    fn settle(&mut self) -> Result<(), String> {
-        for _ in 0..120 {
-            self.nodes.world.run_for(SECOND);
-            if self.is_quiet() {
-                return Ok(());
-            }
-        }
-        Err("something is still on its way".to_owned())
+impl Schedule {
+    fn new(seed: u64, planted: Option<Planted>) -> Schedule {
+        let model = Rc::new(Model::default());
+        Schedule { all: Suffering::new(seed, planted, model.clone()), model }
     }
 
     /// What was found wrong.
@@ -359,22 +270,22 @@ impl Schedule {
 
     /// All that goes wrong, until it is quiet.
     fn suffer_all(&mut self, steps: u32) -> Result<(), String> {
-        (0..steps).for_each(|_| self.suffer());
+        (0..steps).for_each(|_| self.all.suffer());
         self.model.quiet.set(true);
-        self.nodes.world.run_for(10 * SECOND);
-        self.settle()?;
+        self.all.nodes.world.run_for(10 * SECOND);
+        self.all.settle()?;
         // What some replicas have and others have not is told to those, and derived there.
-        self.nodes.run(0, read_all(BASE, Consistency::All))?;
-        self.settle()
+        self.all.nodes.run(0, read_all(BASE, Consistency::All))?;
+        self.all.settle()
     }
 
     /// *views-follow*
     fn check(&mut self) -> Result<(), String> {
-        let base = self.nodes.run(0, read_all(BASE, Consistency::All))?;
+        let base = self.all.nodes.run(0, read_all(BASE, Consistency::All))?;
         for name in ["by_v", "by_ck"] {
             let expected = seen_by(name, &base);
             self.check_replicas(name, &expected)?;
-            let found = self.nodes.run(0, read_all(name, Consistency::Quorum))?;
+            let found = self.all.nodes.run(0, read_all(name, Consistency::Quorum))?;
             if found != expected {
                 return Err(format!("{name} at QUORUM: {}", difference(&found, &expected)));
             }
@@ -386,14 +297,14 @@ impl Schedule {
 
     /// *views-follow*, on each node.
     fn check_replicas(&mut self, name: &'static str, expected: &Rows) -> Result<(), String> {
-        for node in 0..self.nodes.count() {
+        for node in 0..self.all.nodes.count() {
             let mut found = Rows::new();
-            for shard in 0..self.shards[node] {
-                found.append(&mut self.nodes.run_on((node, shard), read_here(name)));
+            for shard in 0..self.all.shards[node] {
+                found.append(&mut self.all.nodes.run_on((node, shard), read_here(name)));
             }
             let key = |row: &[Option<i32>; 4]| row[if name == "by_v" { 2 } else { 1 }].unwrap();
             let is_here =
-                |row: &&[Option<i32>; 4]| self.nodes.replicas_of(key(row)).contains(&node);
+                |row: &&[Option<i32>; 4]| self.all.nodes.replicas_of(key(row)).contains(&node);
             let expected: Rows = expected.iter().filter(is_here).copied().collect();
             if found != expected {
                 let what = difference(&found, &expected);
@@ -428,9 +339,9 @@ impl Schedule {
     /// All nodes verify both views.
     fn verify(&mut self, mends: bool) -> Figures {
         let mut figures = Figures::default();
-        for node in 0..self.nodes.count() {
+        for node in 0..self.all.nodes.count() {
             for name in ["by_v", "by_ck"] {
-                figures += self.nodes.run(node, async move {
+                figures += self.all.nodes.run(node, async move {
                     let watch = Rc::new(Watch::default());
                     let id = entry("ks", name).schema.id;
                     verify(id, mends, watch.clone()).await.expect("all can be looked at");
@@ -461,7 +372,7 @@ fn what_differs_is_told_and_mended() {
         assert!(was_right || planted.is_some(), "seed {seed}: {told:?}");
         let mended = schedule.verify(true);
         assert_eq!(mended.mended, mended.missing + mended.ghosts, "seed {seed}: {mended:?}");
-        schedule.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        schedule.all.settle().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         schedule.check().unwrap_or_else(|why| panic!("seed {seed}, {mended:?}: {why}"));
         let again = schedule.verify(false);
         assert_eq!((again.missing, again.ghosts), (0, 0), "seed {seed}: {again:?}");
@@ -473,16 +384,16 @@ fn what_differs_is_told_and_mended() {
 /// *not-under-way*: what is written meanwhile is no difference.
 fn told_beside_writes(seed: u64, planted: Option<Planted>) -> Figures {
     let mut schedule = Schedule::new(seed, planted);
-    let count = schedule.nodes.count();
+    let count = schedule.all.nodes.count();
     for (node, other) in (0..count).flat_map(|node| (0..count).map(move |other| (node, other))) {
         if node != other {
-            let delay = Duration::from_millis(schedule.prng.below(100));
-            schedule.nodes.set_delay(node, other, delay);
+            let delay = Duration::from_millis(schedule.all.prng.below(100));
+            schedule.all.nodes.set_delay(node, other, delay);
         }
     }
     let mut figures = Figures::default();
     for _ in 0..2 {
-        schedule.run_for(500);
+        schedule.all.run_for(500);
         figures += schedule.verify(false);
     }
     figures
