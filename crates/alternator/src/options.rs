@@ -62,7 +62,14 @@ impl Options {
         let text = |name| settings.register(name, Rc::<str>::from(""), anything);
         let number = |name, default: i64| settings.register(name, default, anything);
         Options {
-            write_isolation: text("alternator_write_isolation"),
+            write_isolation: settings.register(
+                "alternator_write_isolation",
+                Rc::<str>::from(""),
+                |name| match name.is_empty() || Isolation::by_name(name).is_some() {
+                    true => Ok(()),
+                    false => Err(format!("no way of writing is called '{name}'")),
+                },
+            ),
             enforce_authorization: flag("alternator_enforce_authorization"),
             warn_authorization: flag("alternator_warn_authorization"),
             timeout_in_ms: number("alternator_timeout_in_ms", 10_000),

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     port("alternator_port_proxy_protocol", "0", "Its port behind a proxy").idle(),
     port("alternator_https_port_proxy_protocol", "0", "The same, encrypted").idle(),
     text("alternator_address", "", "Its address; none: that of rpc_address"),
-    word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional"),
+    word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional").live(),
     flag("alternator_enforce_authorization", "false", "Refuse what is not signed").live(),
     flag("alternator_warn_authorization", "false", "Warn of what is not signed").live(),
     number("alternator_timeout_in_ms", "10000", "Milliseconds of a request").live(),

@@ -64,10 +64,10 @@ impl Coordinator {
             figures.mended = figures.missing;
         }
         let next = match step.to {
-            Place::End => At::View(None),
-            to => At::Base(to),
+            Place::End => None,
+            to => Some(At::Base(to)),
         };
-        Ok(Stepped { figures, next: Some(next) })
+        Ok(Stepped { figures, next })
     }
 
     /// Those that are not shown where they should be.

@@ -24,7 +24,7 @@ mod missing;
 
 use super::build::Place;
 use super::{Coordinator, own_coordinator};
-use model::{ColumnId, TableId, TableSchema};
+use model::{ColumnId, TableId, TableSchema, Token};
 use mutation::page::{ColumnForm, Partitions, ReadCommand, Resume};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
@@ -35,6 +35,8 @@ use std::ops::AddAssign;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// The parts of one way of a shard.
+const WAY: u64 = 1000;
 /// How long a replica may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
@@ -99,13 +101,13 @@ struct Stepped {
 impl At {
     /// In thousandths of one way.
     fn done(&self) -> u64 {
-        let of_token = |token: i64| ((i128::from(token) - i128::from(i64::MIN)) * 1000) >> 64;
-        let done = match self {
-            At::Base(place) => of_token(place.token().unwrap_or(i64::MAX)),
-            At::View(None) => 1000,
-            At::View(Some(resume)) => 1000 + of_token(model::Token::of(&resume.key).0),
+        let token = match self {
+            At::Base(place) => place.token().unwrap_or(i64::MAX),
+            At::View(None) => i64::MIN,
+            At::View(Some(resume)) => Token::of(&resume.key).0,
         };
-        debug_assert!((0..=2000).contains(&done), "bounded: {done} of {self:?}");
+        let done = ((i128::from(token) - i128::from(i64::MIN)) * i128::from(WAY)) >> 64;
+        debug_assert!((0..=i128::from(WAY)).contains(&done), "bounded: {done} of {self:?}");
         done as u64
     }
 }
@@ -115,15 +117,25 @@ impl At {
 pub fn verify(view: TableId, mends: bool, watch: Rc<Watch>) -> Erased<'static, Result<(), String>> {
     Erased::new(move || async move {
         let shards = runtime::shard_count();
-        watch.all.set(2000 * u64::from(shards));
-        let ways = (0..shards).map(|shard| way(shard, view, mends, &watch));
-        join_all(ways).await.into_iter().collect()
+        watch.all.set(2 * WAY * u64::from(shards));
+        // What is missing is there on all shards before rows of the view are counted.
+        for start in [At::Base(Place::Start), At::View(None)] {
+            let ways = (0..shards).map(|shard| way(shard, view, start.clone(), mends, &watch));
+            join_all(ways).await.into_iter().collect::<Result<(), String>>()?;
+        }
+        Ok(())
     })
 }
 
-/// The way of one shard.
-async fn way(shard: u16, view: TableId, mends: bool, watch: &Watch) -> Result<(), String> {
-    let (mut at, mut done) = (Some(At::Base(Place::Start)), 0);
+/// One way of one shard.
+async fn way(
+    shard: u16,
+    view: TableId,
+    start: At,
+    mends: bool,
+    watch: &Watch,
+) -> Result<(), String> {
+    let (mut at, mut done) = (Some(start), 0);
     while let Some(from) = at {
         if watch.is_ended.get() {
             return Err("it was ended".to_owned());
@@ -137,7 +149,7 @@ async fn way(shard: u16, view: TableId, mends: bool, watch: &Watch) -> Result<()
         figures += stepped.figures;
         watch.figures.set(figures);
         at = stepped.next;
-        let now = at.as_ref().map_or(2000, At::done).max(done);
+        let now = at.as_ref().map_or(WAY, At::done).max(done);
         watch.done.set(watch.done.get() + now - done);
         done = now;
         debug_assert!(watch.done.get() <= watch.all.get(), "bounded: {done} of shard {shard}");
