@@ -24,6 +24,15 @@ def free_address():
     return f"127.{1 + (pid >> 8) % 200}.{pid % 256}.{1 + number % 250}"
 
 
+def addresses_in_racks(count):
+    """An address for each of so many nodes, which says that they are in racks of one data centre; of
+    their own, as `free_address` gives them, and apart from those."""
+    pid = os.getpid()
+    first = 8 * (next(_numbers) % 31)
+    assert count <= 8, count
+    return [f"127.{201 + (pid >> 8) % 50}.{first + rack}.{pid % 256}" for rack in range(count)]
+
+
 class Client:
     """Sessions of the Python driver with one address."""
 

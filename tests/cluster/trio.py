@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.request
 
-from node import NEREID, Node, free_address
+from node import NEREID, Node, addresses_in_racks, free_address
 
 
 class Nodes:
@@ -15,12 +15,14 @@ class Nodes:
     one; each in a rack of its own, if they are to be."""
 
     def __init__(self, count, *options, all_seeds=True, network=None, in_racks=False):
-        addresses = network.addresses if network else [free_address() for _ in range(count)]
         self.center = "datacenter1"
-        if in_racks:
-            # Addresses say where they are.
-            _, self.center, _, last = addresses[0].split(".")
-            addresses = [f"127.{self.center}.{251 + rack}.{last}" for rack in range(count)]
+        if network:
+            addresses = network.addresses
+        elif not in_racks:
+            addresses = [free_address() for _ in range(count)]
+        else:
+            addresses = addresses_in_racks(count)
+            self.center = addresses[0].split(".")[1]
             options = "--endpoint-snitch", "RackInferringSnitch", *options
         seeds = ",".join(addresses if all_seeds else addresses[:1])
         self._given = "--seeds", seeds, "--smp", "1", "--memory", "512M", *options
