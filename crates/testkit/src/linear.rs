@@ -1,11 +1,24 @@
-//! Whether a history of one register is linearizable: the search of Wing, Gong and Lowe, with what
-//! was tried remembered.
+//! Whether a history is linearizable, of one register or of what else has states: the search of
+//! Wing, Gong and Lowe, with what was tried remembered.
 //!
 //! An operation without an answer may have happened at any time after it began, or never.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
+
+/// What a client asks, and what it was answered.
+pub trait Act {
+    /// Of what it is asked.
+    type State: Clone + Ord;
+    /// The state after it; `None` where it cannot have happened now.
+    fn after(&self, state: &Self::State) -> Option<Self::State>;
+    /// Whether it has happened, as far as is known; `has_ended`: it has an answer. What has not may
+    /// still have, unless it changes nothing.
+    fn must_happen(&self, has_ended: bool) -> bool;
+    /// Whether it may change the state.
+    fn may_change(&self) -> bool;
+}
 
 /// What was asked, and what was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +32,8 @@ pub enum Kind {
 
 /// An operation, and when it was: times need no unit, but are of one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
-    pub kind: Kind,
+pub struct Operation<K = Kind> {
+    pub kind: K,
     pub began: u64,
     /// `None`: no answer came.
     pub ended: Option<u64>,
@@ -45,21 +58,28 @@ impl fmt::Display for Operation {
     }
 }
 
-impl Operation {
-    /// The register after it; `None` where it cannot have happened now.
-    fn after(&self, value: u64) -> Option<u64> {
-        match self.kind {
-            Kind::Read(read) => (read == value).then_some(value),
-            Kind::Change { from, took_effect: Some(false), .. } => (from != value).then_some(value),
-            Kind::Change { from, to, .. } => (from == value).then_some(to),
+impl Act for Kind {
+    type State = u64;
+
+    fn after(&self, value: &u64) -> Option<u64> {
+        match *self {
+            Kind::Read(read) => (read == *value).then_some(*value),
+            Kind::Change { from, took_effect: Some(false), .. } => {
+                (from != *value).then_some(*value)
+            }
+            Kind::Change { from, to, .. } => (from == *value).then_some(to),
         }
     }
 
-    fn must_happen(&self) -> bool {
-        match self.kind {
-            Kind::Read(_) => self.ended.is_some(),
+    fn must_happen(&self, has_ended: bool) -> bool {
+        match self {
+            Kind::Read(_) => has_ended,
             Kind::Change { took_effect, .. } => took_effect.is_some(),
         }
+    }
+
+    fn may_change(&self) -> bool {
+        matches!(self, Kind::Change { .. })
     }
 }
 
@@ -125,25 +145,31 @@ impl Histories {
 /// Whether some order of the operations, each between its begin and its end, explains all answers
 /// of a register that begins with 0.
 pub fn is_linearizable(operations: &[Operation]) -> bool {
+    is_explained(operations, 0)
+}
+
+/// The same of any state, which begins so.
+pub fn is_explained<K: Act + Clone>(operations: &[Operation<K>], begin: K::State) -> bool {
+    let must_happen = |op: &Operation<K>| op.kind.must_happen(op.ended.is_some());
     let mut operations = operations.to_vec();
-    operations.retain(|op| op.must_happen() || matches!(op.kind, Kind::Change { .. }));
+    operations.retain(|op| must_happen(op) || op.kind.may_change());
     operations.sort_by_key(|op| op.began);
     let words = operations.len().div_ceil(64);
     let mut seen = BTreeSet::new();
-    let mut open = vec![(vec![0u64; words], 0u64)];
+    let mut open = vec![(vec![0u64; words], begin)];
     let has = |done: &[u64], at: usize| done[at / 64] >> (at % 64) & 1 == 1;
-    while let Some((done, value)) = open.pop() {
+    while let Some((done, state)) = open.pop() {
         let left = || (0..operations.len()).filter(|at| !has(&done, *at));
-        if left().all(|at| !operations[at].must_happen()) {
+        if left().all(|at| !must_happen(&operations[at])) {
             return true;
         }
-        let ends = left().filter(|at| operations[*at].must_happen());
+        let ends = left().filter(|at| must_happen(&operations[*at]));
         let first_end = ends.filter_map(|at| operations[at].ended).min().unwrap_or(u64::MAX);
         for at in left().take_while(|at| operations[*at].began <= first_end) {
-            let Some(after) = operations[at].after(value) else { continue };
+            let Some(after) = operations[at].kind.after(&state) else { continue };
             let mut done = done.clone();
             done[at / 64] |= 1 << (at % 64);
-            if seen.insert((done.clone(), after)) {
+            if seen.insert((done.clone(), after.clone())) {
                 open.push((done, after));
             }
         }
