@@ -13,9 +13,9 @@
 //!  - *acknowledged-at-level*, *said-uncertain*: what goes to several nodes; see
 //!    [`coordinator::nodes`].
 //!
-//! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`]
-//! (pure); [`digest`], [`stretch`], [`reconcile`], [`sync`], [`wire`] (pure, of several replicas);
-//! [`placement`],
+//! In reading order: [`rate`], [`options`], [`error`], [`plan`], [`range`], [`counter`], [`paxos`],
+//! [`transactions`] (pure); [`digest`], [`stretch`], [`reconcile`], [`sync`], [`wire`] (pure, of
+//! several replicas); [`placement`],
 //! [`hints`], `epochs` (requests under way), `flock`, `cursor`; [`coordinator`] with what is below
 //! it, `sizes`; [`moves`] (nodes that join and leave), [`repair`]; `serve` (what other nodes ask
 //! for); [`fragments`] (mutation fragments as they are stored).
@@ -44,6 +44,7 @@ mod serve;
 mod sizes;
 pub mod stretch;
 pub mod sync;
+pub mod transactions;
 mod virtual_read;
 pub mod wire;
 
@@ -51,6 +52,7 @@ pub use coordinator::nodes::{Executor, Language, Owner, Proposed, Round};
 pub use coordinator::{BatchEntry, Config, Coordinator};
 pub use error::{ReadError, WriteError};
 pub use options::{BatchKind, Consistency, ReadOptions, Room, Wanted, WriteKind, WriteOptions};
+pub use paxos::TransactionId;
 pub use rate::{Draw, Limit, Operation, RateLimited};
 pub use reader::LocalFuture;
 pub use serve::serve;

@@ -18,6 +18,8 @@
 //!  - *one-partition*: a proposal is a mutation of the partition that it is agreed on for.
 //!  - *accepted-is-finished*: an accepted proposal that is not known to be learned is finished
 //!    before the next round reads the partition.
+//!  - *learned-is-committed*: a proposal of a transaction ([`crate::transactions`]) is learned only
+//!    after the transaction was committed.
 //!
 //! In reading order: this (ballots, rows, what a replica promises), [`promises`] (what a round
 //! makes of the promises of several replicas).
@@ -36,6 +38,8 @@ use stdx::Put;
 /// Node bits of ballots of a partition with one replica: a multicast address, which no network card
 /// has.
 const ALONE: u64 = 0x8000_0100_0000_0000;
+/// The same of those by which a transaction holds it.
+const ALONE_HELD: u64 = 0x8000_0300_0000_0000;
 /// The first two bits of the node bits are the variant of a UUID.
 const VARIANT: u64 = 0x8000_0000_0000_0000;
 const VARIANT_MASK: u64 = 0xc000_0000_0000_0000;
@@ -58,7 +62,7 @@ impl Ballot {
     /// The same where there are several; `random` bits tell it from those of others.
     pub fn drawn(micros: i64, random: u64) -> Ballot {
         let node = random & !VARIANT_MASK | VARIANT | 1;
-        debug_assert!(node != ALONE, "later-than-promised: {node:x} is of one replica");
+        debug_assert!(node & 1 == 1, "later-than-promised: {node:x} is of one replica");
         Ballot { micros, node }
     }
 
@@ -69,7 +73,13 @@ impl Ballot {
 
     /// Whether it is of a partition with one replica.
     pub fn is_alone(self) -> bool {
-        self.node == ALONE
+        matches!(self.node, ALONE | ALONE_HELD)
+    }
+
+    /// The ballot of one replica, as that of what a transaction proposes.
+    fn held(self) -> Ballot {
+        assert!(self.is_alone(), "promised-first: {self:?} is of several replicas");
+        Ballot { node: ALONE_HELD, ..self }
     }
 
     /// Its bytes: those of the timeuuid.
@@ -92,6 +102,43 @@ impl Ballot {
     }
 }
 
+/// The lowest of the bits of a transaction that are its bucket.
+const BUCKET_AT: u32 = 24;
+
+/// A transaction: when it began, and random bits that tell it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(Ballot);
+
+impl TransactionId {
+    /// One that begins at that time, microseconds since the epoch. Its outcome is among those of
+    /// that bucket.
+    pub fn new(micros: i64, bucket: u32, random: u64) -> TransactionId {
+        debug_assert!(0 < micros, "late-is-aborted: a transaction before 1970");
+        let bits = random & !(u64::from(u32::MAX) << BUCKET_AT) | u64::from(bucket) << BUCKET_AT;
+        TransactionId(Ballot::drawn(micros, bits))
+    }
+
+    /// Among which outcomes its own is.
+    pub fn bucket(self) -> u32 {
+        (self.0.node >> BUCKET_AT) as u32
+    }
+
+    /// When it began, microseconds since the epoch, by the clock of the node that coordinates it.
+    pub fn began_micros(self) -> i64 {
+        self.0.micros
+    }
+
+    /// Its bytes: those of a timeuuid.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_bytes()
+    }
+
+    /// See [`TransactionId::to_bytes`]; `None`: they are none of a transaction.
+    pub fn of_bytes(bytes: &[u8]) -> Option<TransactionId> {
+        Ballot::of_bytes(bytes).map(TransactionId)
+    }
+}
+
 /// What is proposed for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
@@ -99,18 +146,77 @@ pub(crate) struct Proposal {
     /// It was not promised, but made by who had this one chosen, and learned by a majority; see
     /// [`State::refuses_proposal`].
     pub(crate) since: Option<Ballot>,
+    /// It changes something only if that transaction is committed.
+    pub(crate) of: Option<TransactionId>,
     pub(crate) mutation: FrozenMutation,
 }
 
+/// Flags before a proposal: since which one it is, and of which transaction, are given.
+const HAS_SINCE: u8 = 1;
+const HAS_TRANSACTION: u8 = 2;
+
 impl Proposal {
-    /// What stands in its column. Where there is one replica that is the mutation.
-    fn to_bytes(&self) -> Cow<'_, [u8]> {
-        if self.ballot.is_alone() {
-            return Cow::Borrowed(&self.mutation.0);
-        }
-        let mut out = Vec::with_capacity(17 + self.mutation.0.len());
-        out.put_u8(self.since.is_some().into());
+    /// One that stands by itself.
+    pub(crate) fn new(
+        (ballot, since): (Ballot, Option<Ballot>),
+        mutation: FrozenMutation,
+    ) -> Proposal {
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+        Proposal { ballot, since, of: None, mutation }
+    }
+
+    /// One of a transaction, where there is one replica.
+    pub(crate) fn alone_of(
+        id: TransactionId,
+        ballot: Ballot,
+        mutation: FrozenMutation,
+    ) -> Proposal {
+        let ballot = ballot.held();
+        debug_assert!(ballot.is_alone(), "promised-first: {ballot:?} is of several replicas");
+        Proposal { ballot, since: None, of: Some(id), mutation }
+    }
+
+    /// What stands before the mutation, where there are several replicas.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        debug_assert!(!self.ballot.is_alone(), "one-partition: a head of one replica");
+        let mut out = Vec::with_capacity(33);
+        let flag = |is_given, flag| if is_given { flag } else { 0 };
+        out.put_u8(
+            flag(self.since.is_some(), HAS_SINCE) | flag(self.of.is_some(), HAS_TRANSACTION),
+        );
         self.since.iter().for_each(|since| out.put(&since.to_bytes()));
+        self.of.iter().for_each(|id| out.put(&id.to_bytes()));
+        out
+    }
+
+    /// See [`Proposal::head`]: both, and what stands behind it.
+    pub(crate) fn split_head(
+        bytes: &[u8],
+    ) -> Option<(Option<Ballot>, Option<TransactionId>, &[u8])> {
+        let (flags, mut rest) = bytes.split_first()?;
+        if HAS_SINCE | HAS_TRANSACTION < *flags {
+            return None;
+        }
+        let mut take = |flag| match flags & flag {
+            0 => Some(None),
+            _ => {
+                let (id, behind) = rest.split_first_chunk::<16>()?;
+                rest = behind;
+                Ballot::of_bytes(id).map(Some)
+            }
+        };
+        let (since, of) = (take(HAS_SINCE)?, take(HAS_TRANSACTION)?);
+        Some((since, of.map(TransactionId), rest))
+    }
+
+    /// What stands in its column. Where there is one replica that is the mutation, and before it
+    /// the transaction, if it is of one.
+    fn to_bytes(&self) -> Cow<'_, [u8]> {
+        let mut out = match (self.ballot.is_alone(), self.of) {
+            (true, None) => return Cow::Borrowed(&self.mutation.0),
+            (true, Some(id)) => id.to_bytes().to_vec(),
+            (false, _) => self.head(),
+        };
         out.put(&self.mutation.0);
         debug_assert!(
             Proposal::of_bytes(self.ballot, &out).as_ref() == Some(self),
@@ -121,21 +227,21 @@ impl Proposal {
 
     /// See [`Proposal::to_bytes`].
     fn of_bytes(ballot: Ballot, bytes: &[u8]) -> Option<Proposal> {
-        let (since, mutation) = match bytes.split_first()? {
-            _ if ballot.is_alone() => (None, bytes),
-            (0, rest) => (None, rest),
-            (1, rest) => {
-                let (since, rest) = rest.split_first_chunk::<16>()?;
-                (Some(Ballot::of_bytes(since)?), rest)
+        let (since, of, mutation) = match ballot.node {
+            ALONE => (None, None, bytes),
+            ALONE_HELD => {
+                let (id, mutation) = bytes.split_first_chunk::<16>()?;
+                (None, Some(TransactionId::of_bytes(id)?), mutation)
             }
-            _ => return None,
+            _ => Proposal::split_head(bytes)?,
         };
         debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
-        Some(Proposal { ballot, since, mutation: FrozenMutation(mutation.into()) })
+        Some(Proposal { ballot, since, of, mutation: FrozenMutation(mutation.into()) })
     }
 
     /// Whether it changes nothing: it only ends a round.
     pub(crate) fn is_empty(&self) -> bool {
+        debug_assert!(self.of.is_none(), "accepted-is-finished: {:?} is undecided", self.of);
         is_empty(&self.mutation)
     }
 }
@@ -423,7 +529,7 @@ mod tests {
         let paxos = cluster::system_tables::table("system", "paxos");
         let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
         let mutation = place.forget(&paxos, Ballot::alone(3));
-        let at = |ballot, since| Proposal { ballot, since, mutation: mutation.clone() };
+        let at = |ballot, since| Proposal { ballot, since, of: None, mutation: mutation.clone() };
         let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
         let mut add = |one: FrozenMutation| {
             stored = mutation::frozen::merge(&paxos, stored.view().unwrap(), one.view().unwrap());
@@ -462,7 +568,7 @@ mod tests {
         let paxos = cluster::system_tables::table("system", "paxos");
         let place = Place { table: Uuid::from_u128(7), key: b"key".to_vec() };
         let mutation = place.forget(&paxos, Ballot::alone(3));
-        let at = |ballot, since| Proposal { ballot, since, mutation: mutation.clone() };
+        let at = |ballot, since| Proposal { ballot, since, of: None, mutation: mutation.clone() };
         let kept = Kept::Until { expiry: 100, ttl: 90 };
         let mut stored = MutationBuilder::new(&paxos, &place.key).freeze();
         let mut add = |one: FrozenMutation| {
@@ -517,6 +623,9 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn ballots_are_their_bytes(micros in 1i64..1 << 52, random: u64, bytes: [u8; 16]) {
+            let id = TransactionId::new(micros, random as u32, random.rotate_left(7));
+            proptest::prop_assert_eq!(id.bucket(), random as u32);
+            proptest::prop_assert_eq!(TransactionId::of_bytes(&id.to_bytes()), Some(id));
             for ballot in [Ballot::alone(micros), Ballot::drawn(micros, random)] {
                 proptest::prop_assert_eq!(Ballot::of_bytes(&ballot.to_bytes()), Some(ballot));
             }

@@ -132,6 +132,9 @@ impl Coordinator {
         let kept = self.kept(place.table)?;
         let accepted = place.accept(&paxos.schema, proposal, kept);
         self.storage.apply_durably(accepted).await?;
+        if proposal.of.is_some() {
+            self.note_held(place);
+        }
         Ok(Ok(()))
     }
 

@@ -13,23 +13,29 @@
 //!    as learned: the mark may have reached the disk earlier than the write itself.
 //!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
+//!  - *held-until-decided*: as in [`crate::transactions`]. A start applies what a transaction has
+//!    proposed only where it was learned.
 
 use crate::coordinator::due::{Due, take_due};
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
-use crate::paxos::{self, Ballot, Kept, Place, Proposal, State};
+use crate::paxos::{self, Ballot, Kept, Place, Proposal, State, TransactionId};
 use crate::range;
+use crate::transactions::{Outcome, Part, Patience};
 use cluster::TableEntry;
 use model::{TableId, Token};
 use mutation::FrozenMutation;
 use runtime::sync::Receiver;
 use runtime::task::join_all;
-use runtime::time::Instant;
+use runtime::time::{Instant, sleep};
 use std::time::Duration;
 
 /// A read of all rows at most; a start waits for it.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// After so long a round looks again whether a transaction is decided.
+const HELD_PAUSE: Duration = Duration::from_millis(5);
 
 /// Rounds that are forgotten at the same time.
 const FORGOTTEN_AT_ONCE_MAX: usize = 64;
@@ -46,26 +52,79 @@ pub(crate) struct Learned {
 }
 
 /// Begins a round about a partition that this shard holds, at `now_micros`: its ballot. The
-/// partition is then as the rounds before have left it.
-pub(crate) async fn begin(place: &Place, now_micros: i64) -> Result<Ballot, WriteError> {
+/// partition is then as the rounds before have left it. `None`: an undecided transaction has it,
+/// and this one waits no longer.
+pub(crate) async fn begin(
+    place: &Place,
+    now_micros: i64,
+    (mut patience, until): (Patience, Instant),
+) -> Result<Option<Ballot>, WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
     let now_secs = now_micros.div_euclid(1_000_000);
     let command = paxos::read_command(&table.schema, Some(place), now_secs);
     let shard = table.tablets.shard_of(Token::of(&place.key));
-    let page = coordinator.read_on(shard, &command).await;
-    let page = page.map_err(|error| {
-        WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
-    })?;
-    let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
-    if let Some(Proposal { ballot, mutation, .. }) = state.unfinished() {
-        coordinator.traffic.cas.unfinished_commits.add(1);
-        learn(&coordinator, &table, place, *ballot, mutation.clone()).await?;
-    }
+    let state = loop {
+        let page = coordinator.read_on(shard, &command).await;
+        let page = page.map_err(|error| {
+            WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
+        })?;
+        let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
+        let Some(Proposal { ballot, of, mutation, .. }) = state.unfinished() else { break state };
+        let outcome = match of {
+            Some(id) => coordinator.outcome_of(*id, until).await?,
+            None => Some(Outcome::Committed),
+        };
+        match outcome {
+            Some(Outcome::Committed) => {
+                coordinator.traffic.cas.unfinished_commits.add(1);
+                learn(&coordinator, &table, place, *ballot, mutation.clone()).await?;
+                break state;
+            }
+            // Whatever becomes of its row, it changes nothing.
+            Some(Outcome::Aborted) => break state,
+            None if !patience.waits() => return Ok(None),
+            None if until <= Instant::now() + HELD_PAUSE => {
+                let (received, required) = (0, 1);
+                let (consistency, kind) = (Consistency::Serial, WriteKind::Cas);
+                return Err(WriteError::Timeout { consistency, received, required, kind });
+            }
+            None => sleep(HELD_PAUSE).await,
+        }
+    };
     let ballot = state.next_ballot(now_micros);
     assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
     assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
-    Ok(ballot)
+    Ok(Some(ballot))
+}
+
+/// Has what a transaction makes of a partition, if it is committed, accepted.
+pub(crate) async fn hold(
+    place: &Place,
+    ballot: Ballot,
+    id: TransactionId,
+    mutation: FrozenMutation,
+) -> Result<Part, WriteError> {
+    let coordinator = own_coordinator().map_err(failed)?;
+    let table = paxos::table(&coordinator.cluster.schema());
+    place.check_proposal(&mutation);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
+    let proposal = Proposal::alone_of(id, ballot, mutation);
+    let accepted = place.accept(&table.schema, &proposal, Kept::Always);
+    coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
+    coordinator.note_held(place);
+    Ok(Part::new(proposal))
+}
+
+/// Applies a part of a committed transaction, on the shard that owns its partition.
+pub(crate) async fn learn_part(
+    place: &Place,
+    ballot: Ballot,
+    mutation: FrozenMutation,
+) -> Result<(), WriteError> {
+    let coordinator = own_coordinator().map_err(failed)?;
+    let table = paxos::table(&coordinator.cluster.schema());
+    learn(&coordinator, &table, place, ballot, mutation).await
 }
 
 /// Has a mutation, made with the ballot's timestamp, chosen and applied.
@@ -78,7 +137,7 @@ pub(crate) async fn propose(
     let table = paxos::table(&coordinator.cluster.schema());
     place.check_proposal(&mutation);
     let shard = table.tablets.shard_of(Token::of(&place.key));
-    let proposal = Proposal { ballot, since: None, mutation };
+    let proposal = Proposal::new((ballot, None), mutation);
     let accepted = place.accept(&table.schema, &proposal, Kept::Always);
     coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
     learn(&coordinator, &table, place, ballot, proposal.mutation).await
@@ -93,7 +152,9 @@ async fn learn(
     mutation: FrozenMutation,
 ) -> Result<(), WriteError> {
     place.check_proposal(&mutation);
-    coordinator.storage.apply(mutation).await.map_err(failed)?;
+    if !paxos::is_empty(&mutation) {
+        coordinator.storage.apply(mutation).await.map_err(failed)?;
+    }
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let learned = place.learn(&table.schema, ballot, Kept::Always);
     // Without the mark the next round applies it once more.
@@ -156,11 +217,17 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
     let schema = coordinator.cluster.schema();
     let mut finished = 0;
     for (place, state) in remembered(coordinator).await? {
-        let accepted = state.accepted.filter(|accepted| accepted.ballot.is_alone());
-        let Some(Proposal { ballot, mutation, .. }) = accepted else { continue };
+        if state.unfinished().is_some_and(|proposal| proposal.of.is_some()) {
+            coordinator.note_held(&place);
+        }
+        let learned = state.learned;
+        let is_chosen = |it: &Proposal| it.of.is_none() || Some(it.ballot) <= learned;
+        let alone = state.accepted.filter(|accepted| accepted.ballot.is_alone());
+        let Some(Proposal { ballot, mutation, .. }) = alone.filter(is_chosen) else { continue };
         // Checked here: it comes from the disk, and storage trusts what it is given.
         let sound = mutation.view().is_ok_and(|view| view.table() == place.table);
         match schema.table_by_id(place.table) {
+            Some(_) if paxos::is_empty(&mutation) => {}
             Some(table) if sound => {
                 let shard = table.tablets.shard_of(Token::of(&place.key));
                 coordinator.apply(shard, mutation).await.map_err(failed)?;

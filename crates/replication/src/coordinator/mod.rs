@@ -5,8 +5,8 @@
 //! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
 //! conditional writes where there is one replica), `acceptor` (this node as one of several),
 //! `derived` (what writes change in views), [`build`] (views of tables that have data), `cdc` (what
-//! writes add to logs of changes), `rate` (limits of partitions), [`row_ttl`] (rows that say when
-//! they expire).
+//! writes add to logs of changes), `transact` (outcomes of transactions), `rate` (limits of
+//! partitions), [`row_ttl`] (rows that say when they expire).
 
 mod acceptor;
 mod batch;
@@ -23,6 +23,7 @@ pub mod nodes;
 mod rate;
 mod replay;
 pub mod row_ttl;
+mod transact;
 pub mod verify;
 
 pub use derived::{Counters as ViewCounters, Outbox};
@@ -128,6 +129,10 @@ pub struct Coordinator {
     pub(crate) retrying: Cell<u32>,
     /// Rounds of conditional writes whose rows are to be removed.
     pub(crate) learned: Sender<lwt::Learned>,
+    /// Committed transactions whose outcomes are no longer needed, soon.
+    ended: Sender<transact::Ended>,
+    /// What this node has accepted of transactions, to be looked after.
+    held_by: Sender<transact::Held>,
     /// Shard 0: rows that said when they expire.
     pub(crate) expired: row_ttl::Counters,
     /// Of clients, to partitions of tables that have limits for them.
@@ -173,6 +178,7 @@ impl Coordinator {
             let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
             runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
+            runtime::local::get::<Coordinator>().background.spawn(transact::keep_finishing());
             Ok(())
         })
     }
@@ -184,6 +190,10 @@ impl Coordinator {
         let background = Scope::new();
         background.spawn(forget::forget_durable(receiver));
         background.spawn(lwt::forget_durable(rounds));
+        let (ended, transactions) = channel(forget::FORGETTING_MAX);
+        background.spawn(transact::end_durable(transactions));
+        let (held_by, held) = channel(forget::FORGETTING_MAX);
+        background.spawn(transact::look_after(held));
         background.spawn(cluster::rates::keep());
         drop(background.spawn_in(STREAMING, replay::keep_replaying()));
         let present = runtime::local::try_get::<Coordinator>();
@@ -211,6 +221,8 @@ impl Coordinator {
             replaying: replay::Replaying::default(),
             retrying: Cell::new(0),
             learned,
+            ended,
+            held_by,
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
             views,
@@ -220,6 +232,8 @@ impl Coordinator {
             epochs: Rc::default(),
             nodes,
         }));
+        let coordinator: Rc<Coordinator> = runtime::local::get();
+        coordinator.set_executor(nodes::Language::Transactions, Rc::new(transact::Decides));
     }
 
     /// What is on its way from this shard to views elsewhere.

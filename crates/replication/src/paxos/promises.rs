@@ -9,6 +9,10 @@
 //! chosen in between. But then a majority had promised that, and refuses it: it was not chosen, and
 //! never will be. So it is passed over where something between the two was accepted or learned.
 //!
+//! A proposal of a transaction comes here as what it is by the outcome: as one that stands by
+//! itself, or as one that changes nothing. Whoever finds it knows the outcome, or waits for it, so
+//! that all see it as the same.
+//!
 //! Invariants
 //!  - *last-accepted-first*: of proposals that may have been chosen, the one with the last ballot
 //!    is finished, and no other one.
@@ -72,16 +76,21 @@ fn accepted(promises: &[(usize, Promise)]) -> impl Iterator<Item = &Proposal> {
     })
 }
 
+fn all_decided(promises: &[(usize, Promise)]) -> bool {
+    promises.iter().filter_map(|(_, it)| it.accepted.as_ref()).all(|it| it.of.is_none())
+}
+
 fn last_accepted(promises: &[(usize, Promise)]) -> Option<&Proposal> {
     accepted(promises).max_by_key(|proposal| proposal.ballot)
 }
 
-fn last_learned(promises: &[(usize, Promise)]) -> Option<Ballot> {
+pub(crate) fn last_learned(promises: &[(usize, Promise)]) -> Option<Ballot> {
     promises.iter().filter_map(|(_, promise)| promise.learned).max()
 }
 
 /// What is next, by the promises of replicas, which are named by their places.
 pub(crate) fn next(promises: &[(usize, Promise)]) -> Next {
+    debug_assert!(all_decided(promises), "last-accepted-first: what is undecided is accepted");
     assert!(!promises.is_empty(), "learned-by-a-majority: nobody has promised");
     let learned = last_learned(promises);
     let Some(last) = last_accepted(promises) else { return Next::Propose };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PAXOS_PREPARE  ballot table:16 key to the end   -> refused | promise
-//! PAXOS_ACCEPT   ballot (0 | 1 ballot) mutation   -> refused | accepted
+//! PAXOS_ACCEPT   proposal                         -> refused | accepted
 //! PAXOS_LEARN    ballot mutation                  -> nothing
 //! PAXOS_PRUNE    ballot table:16 key to the end   -> nothing
 //! PAXOS_LEAD     consistency:be16 table:16 key (length:be32) request to the end -> result
@@ -10,7 +10,9 @@
 //!
 //! refused  := 0 ballot
 //! accepted := 1
-//! promise  := 1 (0 | 1 ballot) (0 | 1 ballot (0 | 1 ballot) mutation to the end)
+//! promise  := 1 (0 | 1 ballot) (0 | 1 proposal)
+//! proposal := ballot flags:u8 [since: ballot] [transaction:16] mutation to the end
+//! flags    := 1, it is since a ballot | 2, it is of a transaction
 //! ballot   := a timeuuid of whole microseconds
 //! ```
 
@@ -50,13 +52,12 @@ pub(crate) fn decode_place(bytes: &[u8]) -> Result<(Place, Ballot), Damaged> {
     }
 }
 
-/// What comes before a proposal: its ballot, and the one that it is made since.
-pub(crate) fn proposal_head(ballot: Ballot, since: Option<Ballot>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(33);
-    out.put(&ballot.to_bytes());
-    out.put_u8(since.is_some().into());
-    since.iter().for_each(|since| out.put(&since.to_bytes()));
-    debug_assert!(since < Some(ballot), "one-form: a proposal since a later one");
+/// What comes before the mutation of a proposal.
+pub(crate) fn proposal_head(proposal: &Proposal) -> Vec<u8> {
+    let mut out = Vec::with_capacity(49);
+    out.put(&proposal.ballot.to_bytes());
+    out.put(&proposal.head());
+    debug_assert!(proposal.since < Some(proposal.ballot), "one-form: since a later one");
     out
 }
 
@@ -67,28 +68,29 @@ pub(crate) fn decode_proposal(bytes: &[u8]) -> Result<(Place, Proposal), Damaged
 
 fn proposal_at(cursor: &mut Cursor<'_>) -> Result<(Place, Proposal), Damaged> {
     let own = ballot(cursor)?;
-    let since = match flag(cursor, "whether a proposal is since one")? {
-        true => Some(ballot(cursor)?),
-        false => None,
-    };
-    if Some(own) <= since {
-        return Err(cursor.damaged("a proposal since a later one"));
+    let at = cursor.offset() as u64;
+    let bytes = cursor.rest();
+    let head = Proposal::split_head(bytes).ok_or_else(|| Damaged::new("head of a proposal", at))?;
+    let (since, of, rest) = head;
+    if own.is_alone() || Some(own) <= since {
+        return Err(Damaged::new("a proposal of one replica, or since a later one", at));
     }
-    let (place, mutation) = mutation(cursor)?;
-    Ok((place, Proposal { ballot: own, since, mutation }))
+    let at = at + (bytes.len() - rest.len()) as u64;
+    let (place, mutation) = mutation_of(rest, at)?;
+    Ok((place, Proposal { ballot: own, since, of, mutation }))
 }
 
 /// What was chosen, and where it belongs; checked but for its order, which the schema tells.
 pub(crate) fn decode_learned(bytes: &[u8]) -> Result<(Place, Ballot, FrozenMutation), Damaged> {
     let mut cursor = Cursor::new(bytes);
     let ballot = ballot(&mut cursor)?;
-    let (place, mutation) = mutation(&mut cursor)?;
+    let at = cursor.offset() as u64;
+    let (place, mutation) = mutation_of(cursor.rest(), at)?;
     Ok((place, ballot, mutation))
 }
 
-fn mutation(cursor: &mut Cursor<'_>) -> Result<(Place, FrozenMutation), Damaged> {
-    let at = cursor.offset() as u64;
-    let bytes = cursor.rest();
+/// The mutation that bytes are, which stand at that offset.
+fn mutation_of(bytes: &[u8], at: u64) -> Result<(Place, FrozenMutation), Damaged> {
     let view = FrozenView::parse(bytes).map_err(|damaged| damaged.from_base(at))?;
     let place = Place { table: view.table(), key: view.key().to_vec() };
     Ok((place, FrozenMutation(bytes.into())))
@@ -186,10 +188,10 @@ pub(crate) fn encode_promise(verdict: &Verdict<Promise>) -> Vec<u8> {
     out.put_u8(learned.is_some().into());
     learned.iter().for_each(|learned| out.put(&learned.to_bytes()));
     out.put_u8(accepted.is_some().into());
-    if let Some(Proposal { ballot, since, mutation }) = accepted {
-        debug_assert!(!mutation.0.is_empty(), "one-form: no bytes are a mutation");
-        out.put(&proposal_head(*ballot, *since));
-        out.put(&mutation.0);
+    if let Some(proposal) = accepted {
+        debug_assert!(!proposal.mutation.0.is_empty(), "one-form: no bytes are a mutation");
+        out.put(&proposal_head(proposal));
+        out.put(&proposal.mutation.0);
     }
     out
 }

@@ -37,11 +37,13 @@ pub enum Language {
     Cql = 0,
     /// Items of the DynamoDB API.
     Items = 1,
+    /// Outcomes of transactions.
+    Transactions = 2,
 }
 
 impl Language {
     /// How many there are.
-    pub(super) const COUNT: usize = 2;
+    pub(super) const COUNT: usize = 3;
 }
 
 /// What executes conditional writes that other nodes have sent.

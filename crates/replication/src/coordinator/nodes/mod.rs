@@ -16,7 +16,8 @@
 //! `write`, `relays` (writes to other data centres), `gather` (questions to several), `repair`
 //! (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes), `owner` (writes
 //! that depend on what is there), `lead` (who leads rounds), `batches`, `holders` (who keeps them),
-//! `complete` (those that are left), `paired` (what is of views), `counters`, `truncate`.
+//! `transact` (parts of transactions), `complete` (those that are left), `paired` (what is of
+//! views), `counters`, `truncate`.
 
 mod batches;
 mod complete;
@@ -34,6 +35,7 @@ mod relays;
 mod repair;
 mod ring;
 mod rounds;
+mod transact;
 mod truncate;
 mod write;
 
@@ -49,6 +51,7 @@ pub(crate) use paired::{Brought, bring_to};
 pub(crate) use peers::{Cause, call, left, refused};
 pub(crate) use relays::tell_origin;
 pub use rounds::Proposed;
+pub(super) use transact::learn_part;
 pub use write::Background;
 pub(crate) use write::Watch;
 
@@ -105,6 +108,12 @@ pub enum Planted {
     KeepsPlacesFirst,
     /// A round does not finish what another one has left.
     LeavesUnfinished,
+    /// What a transaction has had accepted is taken for chosen, whatever the outcome.
+    TakesHeld,
+    /// A transaction without an outcome is taken for aborted, and nobody is told.
+    PassesHeld,
+    /// A transaction is committed by its coordinator alone.
+    DecidesAlone,
     /// A replica does not tell since which one a proposal is made.
     HidesSince,
     /// Replicas are told of a logged batch before it is remembered.

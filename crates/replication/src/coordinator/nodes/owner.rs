@@ -14,7 +14,8 @@ use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
 use crate::epochs::{Entered, Epochs};
 use crate::error::{ReadError, WriteError, read_failed, write_failed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
-use crate::paxos::{Ballot, Place};
+use crate::paxos::{self, Ballot, Place, TransactionId};
+use crate::transactions::{Part, Patience};
 use cluster::TableEntry;
 use derived::log::Origin;
 use model::{TableId, TableSchema, Token};
@@ -35,7 +36,8 @@ pub struct Owner {
 
 /// Where the partition is.
 enum At {
-    Here(Rc<Storage>),
+    /// What is asked of it is to end then.
+    Here(Rc<Storage>, Instant),
     Nodes(Rounds),
 }
 
@@ -131,7 +133,7 @@ impl Owner {
         let token = Token::of(&key);
         let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
         let at = match both {
-            None => At::Here(coordinator.storage.clone()),
+            None => At::Here(coordinator.storage.clone(), until),
             Some((read, written)) => {
                 debug_assert!(read.len() <= written.len(), "both-sides: {read:?} of {written:?}");
                 let place = Place { table, key: key.clone() };
@@ -155,19 +157,58 @@ impl Owner {
 
     /// Begins a round, at `now_micros`: the partition is then as the rounds before have left it.
     pub async fn begin(&self, now_micros: i64) -> Result<Round, WriteError> {
-        let (ballot, since) = match &self.at {
-            At::Here(_) => (lwt::begin(&self.place(), now_micros).await?, None),
-            At::Nodes(rounds) => rounds.begin(now_micros).await?,
+        let begun = self.begin_with(now_micros, Patience::UNTIL_DECIDED).await?;
+        Ok(begun.expect("held-until-decided: it waits for as long as it has time"))
+    }
+
+    /// The same, for a transaction. `None`: another one that is not decided has the partition.
+    pub async fn begin_to_hold(&self, now_micros: i64) -> Result<Option<Round>, WriteError> {
+        self.begin_with(now_micros, Patience::SHORT).await
+    }
+
+    async fn begin_with(
+        &self,
+        now_micros: i64,
+        patience: Patience,
+    ) -> Result<Option<Round>, WriteError> {
+        let begun = match &self.at {
+            At::Here(_, until) => {
+                let begun = lwt::begin(&self.place(), now_micros, (patience, *until)).await?;
+                begun.map(|ballot| (ballot, None))
+            }
+            At::Nodes(rounds) => rounds.begin(now_micros, patience).await?,
         };
-        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
-        Ok(Round { ballot, since })
+        Ok(begun.map(|(ballot, since)| {
+            debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+            Round { ballot, since }
+        }))
+    }
+
+    /// Has a mutation, made with the round's timestamp, accepted as what a transaction makes of the
+    /// partition, if it is committed; it may be one that changes nothing. Until the outcome, no
+    /// other round goes on. `None`: it may be that the partition is not held, so the transaction is
+    /// to be aborted.
+    pub async fn hold(
+        &self,
+        round: Round,
+        id: TransactionId,
+        mutation: FrozenMutation,
+    ) -> Result<Option<Part>, WriteError> {
+        let mutation = match paxos::is_empty(&mutation) {
+            true => mutation,
+            false => self.logged(mutation).await?,
+        };
+        match &self.at {
+            At::Here(..) => lwt::hold(&self.place(), round.ballot, id, mutation).await.map(Some),
+            At::Nodes(rounds) => rounds.hold((round.ballot, round.since), id, mutation).await,
+        }
     }
 
     /// Reads the partition as it is now.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         debug_assert!(command.table == self.schema().id, "owner-only: a read of another table");
         match &self.at {
-            At::Here(storage) => {
+            At::Here(storage, _) => {
                 let page = storage.read(command).await;
                 page.map_err(|error| read_failed(error, Consistency::One, 1))
             }
@@ -185,7 +226,7 @@ impl Owner {
         debug_assert!(mutation.view().is_ok_and(|it| !it.is_empty()), "judged-as-chosen: nothing");
         let mutation = self.logged(mutation).await?;
         match &self.at {
-            At::Here(_) => {
+            At::Here(..) => {
                 lwt::propose(&self.place(), round.ballot, mutation).await?;
                 Ok(Proposed::Chosen)
             }
@@ -198,7 +239,7 @@ impl Owner {
     /// Ends a round that changes nothing: what was read in it was so at one moment.
     pub async fn finish(&self, round: Round) -> Result<Proposed, WriteError> {
         match &self.at {
-            At::Here(_) => Ok(Proposed::Chosen),
+            At::Here(..) => Ok(Proposed::Chosen),
             At::Nodes(rounds) => rounds.finish((round.ballot, round.since)).await,
         }
     }
@@ -206,7 +247,7 @@ impl Owner {
     /// Refuses a write to what is larger than the table's limits allow; says which lower ones it
     /// meets. Replicas elsewhere are not asked.
     pub fn check_sizes(&self, mutation: &FrozenMutation) -> Result<Exceeded, WriteError> {
-        let At::Here(storage) = &self.at else { return Ok(Exceeded::default()) };
+        let At::Here(storage, _) = &self.at else { return Ok(Exceeded::default()) };
         let found = storage.check_sizes(mutation);
         found.map_err(|error| write_failed(error, Consistency::One, WriteKind::Simple, 1))
     }
@@ -220,7 +261,7 @@ impl Owner {
         );
         let mutation = self.logged(mutation).await?;
         match &self.at {
-            At::Here(storage) => {
+            At::Here(storage, _) => {
                 let applied = storage.apply(mutation).await;
                 applied.map_err(|error| write_failed(error, Consistency::One, WriteKind::Simple, 1))
             }

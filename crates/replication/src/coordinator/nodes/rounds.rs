@@ -11,6 +11,9 @@
 //! ([`crate::paxos::State::refuses_proposal`]). So rounds that one node leads, one after the other,
 //! are a read, a proposal, and the telling of it.
 //!
+//! What a transaction has had accepted ([`crate::transactions`]) a later round takes for what it is
+//! by the outcome: until there is one, it waits, or says who has the partition.
+//!
 //! A round that only reads, or whose conditions do not hold, ends with a proposal that changes
 //! nothing: from then on no earlier proposal that few replicas have accepted can come back.
 //!
@@ -20,6 +23,7 @@
 //!  - *said-uncertain*: a proposal that some replica may have accepted is not given up for another
 //!    one before it is known what became of it ([`promises::fate`]).
 //!  - *learned-before-next*: as in [`promises`].
+//!  - *held-until-decided*: as in [`crate::transactions`].
 
 use super::gather::{Progress, Reading, Retry};
 use super::peers::{Told, call, left, unwritten};
@@ -29,9 +33,10 @@ use crate::error::{ReadError, WriteError};
 use crate::flock::Flock;
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::paxos::promises::{self, Fate, Next, Promise};
-use crate::paxos::{Ballot, Place, Proposal, is_empty};
+use crate::paxos::{Ballot, Place, Proposal, TransactionId, is_empty};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, plan_write};
+use crate::transactions::{Outcome, Part, Patience};
 use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
 use messaging::Payload;
@@ -178,27 +183,39 @@ impl Rounds {
     }
 
     /// A ballot that enough have promised, or one since the last that was chosen here; what was
-    /// chosen before is what they have.
-    pub(crate) async fn begin(&self, now_micros: i64) -> Result<Ballots, WriteError> {
+    /// chosen before is what they have. `None`: an undecided transaction has the partition, and
+    /// this one waits no longer.
+    pub(crate) async fn begin(
+        &self,
+        now_micros: i64,
+        mut patience: Patience,
+    ) -> Result<Option<Ballots>, WriteError> {
         let level = self.options.consistency;
         let chosen = &self.coordinator.nodes.chosen;
         if let Some(since) = chosen.take(&self.place, level, &self.replicas) {
             let micros = now_micros.max(since.micros().saturating_add(1));
             debug_assert!(since.micros() < micros, "later-than-promised: {since:?}");
-            return Ok((Ballot::drawn(micros, runtime::random_u64()), Some(since)));
+            return Ok(Some((Ballot::drawn(micros, runtime::random_u64()), Some(since))));
         }
         let mut after = now_micros.saturating_sub(1);
         loop {
             let (ballot, promises) = self.promised(&mut after).await?;
+            let Some(promises) = self.decided(promises).await? else {
+                if !patience.waits() {
+                    return Ok(None);
+                }
+                self.pause().await?;
+                continue;
+            };
             match promises::next(&promises) {
-                Next::Propose => return Ok((ballot, None)),
+                Next::Propose => return Ok(Some((ballot, None))),
                 Next::Teach { ballot: chosen, mutation, who } => {
                     if self.teach(chosen, mutation, &who).await {
-                        return Ok((ballot, None));
+                        return Ok(Some((ballot, None)));
                     }
                 }
                 Next::Finish(_) if self.coordinator.is_planted(Planted::LeavesUnfinished) => {
-                    return Ok((ballot, None));
+                    return Ok(Some((ballot, None)));
                 }
                 Next::Finish(mutation) => {
                     let cas = &self.coordinator.traffic.cas;
@@ -206,7 +223,8 @@ impl Rounds {
                         Rounding::Read => cas.unfinished_by_reads.add(1),
                         Rounding::Write => cas.unfinished_commits.add(1),
                     }
-                    if let Accepted::ByMajority = self.accept((ballot, None), &mutation).await? {
+                    let again = Proposal::new((ballot, None), mutation.clone());
+                    if let Accepted::ByMajority = self.accept(&again).await? {
                         let level = self.options.consistency;
                         self.learn(ballot, mutation, level, self.options.kind).await?;
                         continue;
@@ -214,6 +232,44 @@ impl Rounds {
                 }
             }
             self.pause().await?;
+        }
+    }
+
+    /// What replicas have accepted of transactions, as what it is by their outcomes. `None`: one of
+    /// them has none yet (*held-until-decided*).
+    async fn decided(&self, mut promises: Promises) -> Result<Option<Promises>, WriteError> {
+        let learned = promises::last_learned(&promises);
+        debug_assert!(!promises.is_empty(), "held-until-decided: nobody has promised");
+        for (_, promise) in &mut promises {
+            let Some(accepted) = &mut promise.accepted else { continue };
+            let Some(id) = accepted.of.take() else { continue };
+            // What was learned was committed, and what was before it is not looked at.
+            if Some(accepted.ballot) <= learned || self.coordinator.is_planted(Planted::TakesHeld) {
+                continue;
+            }
+            match self.coordinator.outcome_of(id, self.until).await? {
+                Some(Outcome::Committed) => {}
+                Some(Outcome::Aborted) => accepted.mutation = self.nothing(),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(promises))
+    }
+
+    /// Has a proposal accepted that is something only if the transaction is committed. `None`: it
+    /// may not be what has been chosen, so the transaction must not be committed.
+    pub(crate) async fn hold(
+        &self,
+        (ballot, since): Ballots,
+        id: TransactionId,
+        mutation: FrozenMutation,
+    ) -> Result<Option<Part>, WriteError> {
+        self.place.check_proposal(&mutation);
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+        let proposal = Proposal { ballot, since, of: Some(id), mutation };
+        match self.accept(&proposal).await? {
+            Accepted::ByMajority => Ok(Some(Part::new(proposal))),
+            Accepted::ByNobody | Accepted::Unknown => Ok(None),
         }
     }
 
@@ -253,12 +309,13 @@ impl Rounds {
         self.place.check_proposal(&mutation);
         debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         let mut is_last = true;
-        let is_chosen = match self.accept((ballot, since), &mutation).await? {
+        let proposal = Proposal::new((ballot, since), mutation);
+        let is_chosen = match self.accept(&proposal).await? {
             Accepted::ByMajority => true,
             Accepted::ByNobody => false,
             Accepted::Unknown => {
                 is_last = false;
-                let settled = self.settle(ballot, &mutation).await;
+                let settled = self.settle(ballot, &proposal.mutation).await;
                 if settled.is_err() {
                     self.coordinator.traffic.cas.uncertain.add(1);
                 }
@@ -270,7 +327,7 @@ impl Rounds {
             self.pause().await?;
             return Ok(Proposed::Superseded);
         }
-        self.learn(ballot, mutation, commit, WriteKind::Simple).await?;
+        self.learn(ballot, proposal.mutation, commit, WriteKind::Simple).await?;
         if is_last && is_majority(self.options.consistency, commit) {
             self.remember(ballot);
         }
@@ -288,7 +345,7 @@ impl Rounds {
     pub(crate) async fn finish(&self, (ballot, since): Ballots) -> Result<Proposed, WriteError> {
         debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         // What changes nothing may have been chosen, or not: it is the same.
-        match self.accept((ballot, since), &self.nothing()).await? {
+        match self.accept(&Proposal::new((ballot, since), self.nothing())).await? {
             Accepted::ByMajority => {
                 // What changes nothing need not be learned.
                 self.remember(ballot);
@@ -318,6 +375,8 @@ impl Rounds {
             let promised = self.promised(&mut after).await;
             // Nobody may say that nothing was done.
             let (later, promises) = promised.map_err(|_| self.timed_out(0))?;
+            let decided = self.decided(promises).await.map_err(|_| self.timed_out(0))?;
+            let Some(promises) = decided else { continue };
             let next = promises::next(&promises);
             let fate = promises::fate(&promises, ballot, mine);
             debug_assert!(ballot < later, "said-uncertain: {later:?} is not after {ballot:?}");
@@ -335,14 +394,15 @@ impl Rounds {
                     self.nothing()
                 }
             };
-            let accepted = self.accept((later, None), &proposal).await;
+            let proposal = Proposal::new((later, None), proposal);
+            let accepted = self.accept(&proposal).await;
             let Accepted::ByMajority = accepted.map_err(|_| self.timed_out(0))? else { continue };
             if fate == Fate::Mine {
                 return Ok(true);
             }
-            if !is_empty(&proposal) {
-                let level = self.options.consistency;
-                let learned = self.learn(later, proposal, level, self.options.kind).await;
+            if !proposal.is_empty() {
+                let (level, kind) = (self.options.consistency, self.options.kind);
+                let learned = self.learn(later, proposal.mutation, level, kind).await;
                 learned.map_err(|_| self.timed_out(0))?;
             }
             return Ok(false);
@@ -395,15 +455,10 @@ impl Rounds {
     }
 
     /// Has a proposal accepted, unless a later round has begun.
-    async fn accept(
-        &self,
-        ballots: Ballots,
-        proposal: &FrozenMutation,
-    ) -> Result<Accepted, WriteError> {
-        let bytes = Rc::new(proposal.0.to_vec());
-        let answers = self
-            .ask(async |replica| self.accept_on(replica, ballots, proposal, bytes.clone()).await);
-        let answers = answers.await?;
+    async fn accept(&self, proposal: &Proposal) -> Result<Accepted, WriteError> {
+        let bytes = Rc::new(proposal.mutation.0.to_vec());
+        let ask = async |replica: &Replica| self.accept_on(replica, proposal, bytes.clone()).await;
+        let answers = self.ask(ask).await?;
         let given = answers.given.len() as u32;
         debug_assert!(answers.tally.received() <= given, "chosen-by-a-majority: {given} accept");
         let accepted = match answers.tally.is_met() {
@@ -417,18 +472,15 @@ impl Rounds {
     async fn accept_on(
         &self,
         replica: &Replica,
-        (ballot, since): Ballots,
-        proposal: &FrozenMutation,
+        proposal: &Proposal,
         bytes: Rc<Vec<u8>>,
     ) -> Result<Result<(), Ballot>, Refusal> {
         let until = self.until;
         if replica.is_here {
-            let (place, mutation) = (self.place.clone(), proposal.clone());
-            let proposal = Proposal { ballot, since, mutation };
-            let accepted = self.coordinator.accept_here(place, proposal);
+            let accepted = self.coordinator.accept_here(self.place.clone(), proposal.clone());
             return in_time(timeout(left(until), accepted).await);
         }
-        let head = wire::paxos::proposal_head(ballot, since);
+        let head = wire::paxos::proposal_head(proposal);
         let payload = Payload::with_shared(head, bytes);
         let answer = call(target(replica), verb::PAXOS_ACCEPT, payload, left(until)).await?;
         let verdict = wire::paxos::decode_verdict(&answer);

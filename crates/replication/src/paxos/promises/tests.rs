@@ -29,7 +29,7 @@ fn proposal(micros: i64) -> FrozenMutation {
 fn promise(accepted: Option<(i64, i64)>, learned: Option<i64>) -> Promise {
     let accepted = accepted.map(|(at, made)| {
         let mutation = if made == 0 { nothing() } else { proposal(made) };
-        Proposal { ballot: ballot(at), since: None, mutation }
+        Proposal { ballot: ballot(at), since: None, of: None, mutation }
     });
     Promise { accepted, learned: learned.map(ballot) }
 }
@@ -37,7 +37,7 @@ fn promise(accepted: Option<(i64, i64)>, learned: Option<i64>) -> Promise {
 /// The same of a proposal since another one.
 fn since(at: i64, since: i64, learned: Option<i64>) -> Promise {
     let (ballot, since, mutation) = (ballot(at), Some(ballot(since)), proposal(at));
-    let accepted = Some(Proposal { ballot, since, mutation });
+    let accepted = Some(Proposal { ballot, since, of: None, mutation });
     Promise { accepted, learned: learned.map(self::ballot) }
 }
 

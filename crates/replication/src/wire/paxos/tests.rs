@@ -1,4 +1,5 @@
 use super::*;
+use crate::paxos::TransactionId;
 use mutation::FrozenMutation;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,20 +15,22 @@ fn any_place() -> impl Strategy<Value = Place> {
 
 /// A proposal, and a ballot after it.
 fn any_proposal() -> impl Strategy<Value = (Place, Proposal, Ballot)> {
-    (vec(any_ballot(), 3), any::<bool>(), mutation::testing::mutation()).prop_map(
-        |(mut ballots, has_since, mutation)| {
+    let transaction = proptest::option::of((1i64..1 << 50, any::<u64>()));
+    (vec(any_ballot(), 3), any::<bool>(), transaction, mutation::testing::mutation()).prop_map(
+        |(mut ballots, has_since, transaction, mutation)| {
             ballots.sort_unstable();
             let since = (has_since && ballots[0] < ballots[1]).then_some(ballots[0]);
             let view = mutation.view().expect("a mutation");
             let place = Place { table: view.table(), key: view.key().to_vec() };
             let last = Ballot::drawn(ballots[2].micros() + 1, 7);
-            (place, Proposal { ballot: ballots[1], since, mutation: mutation.clone() }, last)
+            let of = transaction.map(|(micros, random)| TransactionId::new(micros, 7, random));
+            (place, Proposal { ballot: ballots[1], since, of, mutation: mutation.clone() }, last)
         },
     )
 }
 
 fn proposal_bytes(proposal: &Proposal) -> Vec<u8> {
-    [&proposal_head(proposal.ballot, proposal.since)[..], &proposal.mutation.0].concat()
+    [&proposal_head(proposal)[..], &proposal.mutation.0].concat()
 }
 
 fn learned_bytes(ballot: Ballot, mutation: &FrozenMutation) -> Vec<u8> {

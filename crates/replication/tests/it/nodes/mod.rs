@@ -15,5 +15,6 @@ mod relays;
 mod repair;
 mod repaired;
 mod suffering;
+mod transactions;
 mod views;
 mod world;

@@ -11,11 +11,12 @@ use replication::coordinator::nodes::Planted;
 use replication::hints::{self, Hints};
 use replication::placement::{Places, Replica, Replicas};
 use replication::plan::holders::Neighbor;
+use replication::transactions::{self, Part};
 use replication::wire::verb;
 use replication::{
     Config, Consistency, Coordinator, Executor, Language, Owner, Proposed, ReadError,
 };
-use replication::{ReadOptions, WriteError, WriteKind, WriteOptions};
+use replication::{ReadOptions, TransactionId, WriteError, WriteKind, WriteOptions};
 use runtime::sim::{Disk, NodeId, Options, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -46,6 +47,8 @@ pub(super) struct Known {
     pub(super) alive: Vec<AtomicBool>,
     /// Whether each node sees itself, if it has a copy, as the first of those who have one.
     pub(super) all_lead: AtomicBool,
+    /// Every table is on this node alone.
+    pub(super) is_single: AtomicBool,
     /// Nodes lack every feature that is asked for.
     pub(super) is_old: AtomicBool,
     lives: AtomicU64,
@@ -103,7 +106,8 @@ fn part_of(token: Token) -> u64 {
 impl Places for Ring {
     fn replicas(&self, table: &TableEntry, token: Token) -> Replicas {
         match &table.schema.keyspace[..] {
-            "ks" => Replicas::Nodes(self.of_part(part_of(token))),
+            _ if self.known.is_single.load(Ordering::Relaxed) => Replicas::Here,
+            "ks" | transactions::KEYSPACE => Replicas::Nodes(self.of_part(part_of(token))),
             _ => Replicas::Here,
         }
     }
@@ -187,6 +191,7 @@ impl Nodes {
             addresses,
             alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
             all_lead: AtomicBool::new(false),
+            is_single: AtomicBool::new(false),
             is_old: AtomicBool::new(false),
             lives: AtomicU64::new(1),
         });
@@ -324,6 +329,13 @@ async fn live(
             ["t", "c", "r", "l", "s", "b", "g"].map(|name| SchemaChange::CreateTable(table(name)));
         let mut changes = vec![SchemaChange::CreateKeyspace(keyspace(copies, centers, tablets))];
         changes.extend(tables);
+        let outcomes = Keyspace {
+            name: transactions::KEYSPACE.to_owned(),
+            ..keyspace(copies, centers, tablets)
+        };
+        changes.push(SchemaChange::CreateKeyspace(outcomes));
+        let id = Uuid::from_u128(0x3000);
+        changes.push(SchemaChange::CreateTable(transactions::outcomes_schema(id)));
         changes
     })
     .await;
@@ -553,6 +565,79 @@ async fn conditional(
     }
 }
 
+/// What was made of the wish of a transaction to have a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    Part(Part),
+    /// It has another value.
+    Found(Option<i32>),
+    /// By another transaction, or nobody knows by whom.
+    Not,
+}
+
+/// What a transaction makes of a row of `t`: if it has the value `from`, it gets another one, or is
+/// only looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Step {
+    pub(super) pk: i32,
+    pub(super) from: Option<i32>,
+    pub(super) to: Option<i32>,
+}
+
+const HOLD: u8 = 3;
+
+/// Has a row of `t` held for a transaction.
+pub(super) async fn hold(id: TransactionId, step: Step) -> Held {
+    let (kind, limit) = (WriteKind::Cas, None);
+    let consistency = Consistency::Serial;
+    let options = WriteOptions { consistency, timeout: 2 * SECOND, kind, limit };
+    let table = entry("ks", "t");
+    let mut request = vec![Language::Cql as u8, HOLD];
+    for number in [step.pk, step.from.unwrap_or(0), step.to.unwrap_or(0)] {
+        request.extend_from_slice(&number.to_be_bytes());
+    }
+    request.extend([u8::from(step.from.is_some()), u8::from(step.to.is_some())]);
+    request.extend(id.to_bytes());
+    let key = rows::key(step.pk);
+    let result = match coordinator().is_spread(&table) {
+        true => coordinator().lead(&table, &key, &options, request).await,
+        false => {
+            let run = move |owner: Owner| async move { Executes.execute(owner, request).await };
+            coordinator().on_owner(&table, rows::token(step.pk), &key, &options, run).await
+        }
+    };
+    match result.as_deref() {
+        Ok([0, part @ ..]) => Held::Part(Part::of_bytes(part).expect("a part")),
+        Ok([1]) => Held::Found(None),
+        Ok([2, a, b, c, d]) => Held::Found(Some(i32::from_be_bytes([*a, *b, *c, *d]))),
+        _ => Held::Not,
+    }
+}
+
+async fn hold_here(owner: &Owner, id: TransactionId, step: Step) -> Result<Held, WriteError> {
+    let table = entry("ks", "t");
+    let command = rows::read_of(&table, Partitions::Key(rows::key(step.pk).to_vec()), 10);
+    loop {
+        let begun = owner.begin_to_hold(runtime::time::wall_micros()).await?;
+        let Some(round) = begun else { return Ok(Held::Not) };
+        let page = owner.read(&command).await;
+        let page = page.map_err(|error| WriteError::Overloaded(error.to_string()))?;
+        let found = rows::pairs(&command, &page).pop();
+        let found = found.map(|(_, value)| i32::from_be_bytes(four(&value)));
+        if found == step.from {
+            let mutation = match step.to {
+                Some(to) => rows::put(&table, step.pk, to, round.timestamp()),
+                None => MutationBuilder::new(&table.schema, &rows::key(step.pk)).freeze(),
+            };
+            let held = owner.hold(round, id, mutation).await?;
+            return Ok(held.map_or(Held::Not, Held::Part));
+        }
+        if owner.finish(round).await? == Proposed::Chosen {
+            return Ok(Held::Found(found));
+        }
+    }
+}
+
 /// What executes conditional writes on the node that leads them.
 struct Executes;
 
@@ -560,6 +645,17 @@ impl Executor for Executes {
     fn execute(&self, owner: Owner, request: Vec<u8>) -> LocalFuture<'static, Vec<u8>> {
         Box::pin(async move {
             let number = |at: usize| i32::from_be_bytes(four(&request[2 + 4 * at..6 + 4 * at]));
+            if request[1] == HOLD {
+                let given = |at: usize| (request[14 + at] == 1).then(|| number(1 + at));
+                let step = Step { pk: number(0), from: given(0), to: given(1) };
+                let id = TransactionId::of_bytes(&request[16..]).expect("a transaction");
+                return match hold_here(&owner, id, step).await {
+                    Ok(Held::Part(part)) => [&[0][..], &part.to_bytes()].concat(),
+                    Ok(Held::Found(None)) => vec![1],
+                    Ok(Held::Found(Some(found))) => [&[2], &found.to_be_bytes()[..]].concat(),
+                    Ok(Held::Not) | Err(_) => vec![3],
+                };
+            }
             let wish = match request[1] {
                 0 => Wish::Change { from: None, to: number(2) },
                 1 => Wish::Change { from: Some(number(1)), to: number(2) },
