@@ -5,10 +5,10 @@
 //!    others not, and then the batch is an error and may be tried again.
 //!  - *no-item-twice*: a batch that names an item twice is refused.
 
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, write_consumed};
 use crate::error::Error;
 use crate::filter::{Filter, selection_of};
-use crate::json::{Json, Object, write_list};
+use crate::json::{Json, Object};
 use crate::key::Key;
 use crate::node::{Caller, Node};
 use crate::options::Isolation;
@@ -70,14 +70,6 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
     write_consumed(capacity, &consumed, &mut object);
     object.close();
     Ok(out)
-}
-
-fn write_consumed(capacity: Capacity, consumed: &BTreeMap<String, usize>, object: &mut Object<'_>) {
-    if capacity.is_told() {
-        write_list(consumed, object.member("ConsumedCapacity"), |(table, halves), out| {
-            capacity.write_one(out, table, *halves);
-        });
-    }
 }
 
 fn no_items() -> Error {

@@ -2,8 +2,9 @@
 //! not be consistent.
 
 use crate::error::Error;
-use crate::json::Object;
+use crate::json::{Object, write_list};
 use crate::request::Request;
+use std::collections::BTreeMap;
 
 /// Whether a request wants to know what it consumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,5 +55,18 @@ impl Capacity {
             inner.json("Table", &format!("{{\"CapacityUnits\":{units}}}"));
         }
         inner.close();
+    }
+}
+
+/// Adds what each of several tables has consumed, in half units, to an answer, if it is wanted.
+pub(crate) fn write_consumed(
+    capacity: Capacity,
+    consumed: &BTreeMap<String, usize>,
+    object: &mut Object<'_>,
+) {
+    if capacity.is_told() {
+        write_list(consumed, object.member("ConsumedCapacity"), |(table, halves), out| {
+            capacity.write_one(out, table, *halves);
+        });
     }
 }

@@ -100,6 +100,9 @@ fn error_json(error: &Error) -> String {
     if let Some(item) = &error.item {
         object.json("Item", item);
     }
+    if let Some(reasons) = &error.reasons {
+        object.json("CancellationReasons", reasons);
+    }
     object.close();
     out
 }

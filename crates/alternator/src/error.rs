@@ -9,6 +9,7 @@ use std::fmt;
 pub enum Kind {
     AccessDenied,
     ConditionalCheckFailed,
+    IdempotentParameterMismatch,
     IncompleteSignature,
     InternalServer,
     InvalidSignature,
@@ -21,6 +22,7 @@ pub enum Kind {
     Serialization,
     TableNotFound,
     TooLarge,
+    TransactionCanceled,
     UnknownOperation,
     UnrecognizedClient,
     Validation,
@@ -36,6 +38,7 @@ impl Kind {
         match self {
             Kind::AccessDenied => (CORAL, "AccessDeniedException"),
             Kind::ConditionalCheckFailed => (DYNAMODB, "ConditionalCheckFailedException"),
+            Kind::IdempotentParameterMismatch => (DYNAMODB, "IdempotentParameterMismatchException"),
             Kind::IncompleteSignature => (CORAL, "IncompleteSignatureException"),
             Kind::InternalServer => (DYNAMODB, "InternalServerError"),
             Kind::InvalidSignature => (CORAL, "InvalidSignatureException"),
@@ -50,6 +53,7 @@ impl Kind {
             Kind::Serialization => (CORAL, "SerializationException"),
             Kind::TableNotFound => (DYNAMODB, "TableNotFoundException"),
             Kind::TooLarge => (CORAL, "RequestEntityTooLargeException"),
+            Kind::TransactionCanceled => (DYNAMODB, "TransactionCanceledException"),
             Kind::UnknownOperation => (CORAL, "UnknownOperationException"),
             Kind::UnrecognizedClient => (CORAL, "UnrecognizedClientException"),
             Kind::Validation => (CORAL, "ValidationException"),
@@ -73,12 +77,14 @@ pub struct Error {
     pub message: String,
     /// Of a condition that does not hold: the item, as JSON, where the client asked for it.
     pub item: Option<String>,
+    /// Of a transaction that was cancelled: the reasons of its parts, as JSON.
+    pub reasons: Option<String>,
 }
 
 impl Error {
     /// Of that kind.
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), item: None }
+        Error { kind, message: message.into(), item: None, reasons: None }
     }
 
     /// The request cannot be meant.

@@ -6,8 +6,9 @@
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `date`. Tables and rows: `options`, `table`,
 //! `key`, `key_condition`, `row`, `write` (what a write makes of an item; pure). On the node:
-//! `node` (what requests share), `owner` (writes that read before), `system` (the node's own
-//! tables), `items`, `batch`, `query`, `tables`, `tag_operations`; `operations` (by name),
+//! `node` (what requests share), `led` (what leaders of rounds answer), `part` (parts of
+//! transactions), `owner` (writes that read before), `system` (the node's own tables), `items`,
+//! `batch`, `query`, `tables`, `tag_operations`, `transact`; `operations` (by name),
 //! `connection`, `server` (listeners).
 //!
 //! Invariants
@@ -26,12 +27,14 @@ mod items;
 pub mod json;
 mod key;
 mod key_condition;
+mod led;
 mod legacy;
 mod node;
 pub mod number;
 mod operations;
 mod options;
 mod owner;
+mod part;
 mod query;
 mod request;
 mod row;
@@ -43,6 +46,7 @@ mod tables;
 mod tag_operations;
 mod tags;
 mod throughput;
+mod transact;
 pub mod update;
 pub mod value;
 mod write;

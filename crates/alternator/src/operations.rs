@@ -9,6 +9,7 @@ use crate::query;
 use crate::request::Request;
 use crate::tables;
 use crate::tag_operations;
+use crate::transact;
 use crate::write::Operation;
 
 /// What the header `X-Amz-Target` begins with.
@@ -37,6 +38,8 @@ pub(crate) async fn answer(
         "CreateTable" => tables::create(node, caller, body).await,
         "DeleteTable" => tables::delete(node, caller, body).await,
         "UpdateTable" => tables::update(node, caller, body).await,
+        "TransactWriteItems" => transact::write(node, caller, body).await,
+        "TransactGetItems" => transact::get(node, caller, body).await,
         "DescribeTimeToLive" => time_to_live(node, body),
         "UpdateTimeToLive" => {
             Err(Error::validation("UpdateTimeToLive: expiry of items is not supported yet"))

@@ -3,30 +3,30 @@
 //!
 //! ```text
 //! request := 1 operation:u8 parameters       (1: whose request it is; parameters: JSON)
-//! result  := 0 answer | 1 kind:u8 item:u8 [item:be32_bytes] message
+//!          | 1 (16 | 17) of a transaction    ([`crate::part`])
+//! result  := as in [`crate::led`]
 //! ```
 //!
 //! Invariants
 //!  - *judged-as-chosen*: what is written depends on what was read in the same round.
-//!  - *foreign-is-damaged*: no bytes make a decoder panic.
 
 use crate::error::{Error, Kind};
 use crate::key::Key;
+use crate::led::{decode_result, encode_result, item_of};
 use crate::node::Node;
 use crate::options::Isolation;
+use crate::part;
 use crate::request::Request;
-use crate::row::{Moment, Row, command_of_item, mutation};
+use crate::row::{Moment, command_of_item, mutation};
 use crate::table::Table;
-use crate::value::Map;
 use crate::write::{Operation, Write};
 use cluster::Cluster;
-use mutation::page::{Page, PageView, ReadCommand};
 use query::Processor;
 use replication::{
     Consistency, Coordinator, Executor, Language, LocalFuture, Owner, Proposed, WriteKind,
 };
 use std::rc::Rc;
-use stdx::{Cursor, Damaged, Put};
+use stdx::Put;
 
 /// Makes a write, as its table wants it: the answer. `parameters`: the JSON that it was made of.
 pub(crate) async fn execute(
@@ -126,24 +126,15 @@ async fn run(owner: Owner, write: Write) -> Result<String, Error> {
     }
 }
 
-/// The item of a page that has one at most.
-pub(crate) fn item_of(
-    table: &Table,
-    command: &ReadCommand,
-    page: &Page,
-) -> Result<Option<Map>, Error> {
-    let view = PageView::trusted(&page.bytes, command.layout());
-    let Some(partition) = view.partitions().next() else { return Ok(None) };
-    let Some(row) = partition.rows().next() else { return Ok(None) };
-    Row::new(table, &partition, &row).item().map(Some)
-}
-
 /// Executes writes that other nodes have sent.
 struct Executes;
 
 impl Executor for Executes {
     fn execute(&self, owner: Owner, request: Vec<u8>) -> LocalFuture<'static, Vec<u8>> {
         Box::pin(async move {
+            if let Some(result) = part::execute(&owner, &request).await {
+                return result;
+            }
             let result = match sent(&owner, &request) {
                 Ok(write) => run(owner, write).await,
                 Err(error) => Err(error),
@@ -171,71 +162,5 @@ fn sent(owner: &Owner, request: &[u8]) -> Result<Write, Error> {
 pub(crate) fn execute_for_others() {
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
         coordinator.set_executor(Language::Items, Rc::new(Executes));
-    }
-}
-
-/// The kinds of errors, by their places among them.
-const KINDS: [Kind; 8] = [
-    Kind::ConditionalCheckFailed,
-    Kind::Validation,
-    Kind::InternalServer,
-    Kind::RequestLimitExceeded,
-    Kind::ResourceNotFound,
-    Kind::Serialization,
-    Kind::AccessDenied,
-    Kind::LimitExceeded,
-];
-
-fn encode_result(result: &Result<String, Error>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match result {
-        Ok(answer) => {
-            out.put_u8(0);
-            out.put(answer.as_bytes());
-        }
-        Err(Error { kind, message, item }) => {
-            let place = KINDS.iter().position(|known| known == kind).unwrap_or(2);
-            out.put(&[1, place as u8, item.is_some().into()]);
-            item.iter().for_each(|item| out.put_u32_bytes(item.as_bytes()));
-            out.put(message.as_bytes());
-        }
-    }
-    out
-}
-
-fn decode_result(bytes: &[u8]) -> Result<Result<String, Error>, Damaged> {
-    let mut cursor = Cursor::new(bytes);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if cursor.u8("a result")? == 0 {
-        return Ok(Ok(text(&bytes[1..])));
-    }
-    let kind = KINDS.get(usize::from(cursor.u8("kind of an error")?)).copied();
-    let kind = kind.ok_or_else(|| cursor.damaged("kind of an error"))?;
-    let item = match cursor.u8("flag of an item")? {
-        0 => None,
-        _ => Some(text(cursor.u32_bytes("an item")?)),
-    };
-    let message = text(&bytes[cursor.offset()..]);
-    Ok(Err(Error { kind, message, item }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn results_go_both_ways(place in 0..KINDS.len(), message: String, item: Option<String>) {
-            let failed = Err(Error { kind: KINDS[place], message: message.clone(), item });
-            for result in [failed, Ok(message)] {
-                prop_assert_eq!(decode_result(&encode_result(&result)).unwrap(), result);
-            }
-        }
-
-        #[test]
-        fn foreign_results_do_not_panic(bytes: Vec<u8>) {
-            let _ = decode_result(&bytes);
-        }
     }
 }

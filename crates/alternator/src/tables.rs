@@ -202,7 +202,7 @@ fn keys(
 }
 
 /// The keyspace of a table, decided as one of CQL is that says nothing but its copies.
-fn keyspace(node: &Node, table: &str) -> Result<Keyspace, Error> {
+pub(crate) fn keyspace(node: &Node, table: &str) -> Result<Keyspace, Error> {
     let cluster = &node.cluster;
     let data_centers = centers::data_centers(&cluster.topology(), cluster.node());
     let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);

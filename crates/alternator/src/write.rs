@@ -29,6 +29,8 @@ pub(crate) enum Operation {
     Put,
     Delete,
     Update,
+    /// Of a transaction: nothing is written.
+    Check,
 }
 
 impl Operation {
@@ -44,6 +46,7 @@ enum Action {
     Put(Map),
     Delete,
     Update(Update),
+    Check,
 }
 
 /// A write of one item.
@@ -93,11 +96,12 @@ impl Write {
                 let key = Key::of_item(table, &item)?;
                 (key, key_part(table, &item), Action::Put(item))
             }
-            Operation::Delete | Operation::Update => {
+            Operation::Delete | Operation::Update | Operation::Check => {
                 let given = attributes(request.need_object("Key")?)?;
                 let key = Key::of_key(table, &given)?;
                 let action = match operation {
                     Operation::Update => Action::Update(update_of(request, table, &known)?),
+                    Operation::Check => Action::Check,
                     _ => Action::Delete,
                 };
                 (key, given, action)
@@ -129,7 +133,7 @@ impl Write {
     /// Whether it depends on the item as it is.
     pub(crate) fn reads(&self) -> bool {
         let by_action = match &self.action {
-            Action::Put(_) | Action::Delete => false,
+            Action::Put(_) | Action::Delete | Action::Check => false,
             Action::Update(update) => update.reads(),
         };
         // What an update has made of an item that was not read is known as far as it is its own.
@@ -157,6 +161,10 @@ impl Write {
             Action::Put(item) => (Change::Put(item.clone()), item.clone()),
             Action::Delete => (Change::Delete, Map::new()),
             Action::Update(update) => self.updated(update, before)?,
+            Action::Check => {
+                let nothing = Change::Set { attributes: BTreeMap::new(), creates: false };
+                (nothing, present.clone())
+            }
         };
         bytes = bytes.max(item_size(&after));
         Ok(Decision { change, attributes: self.attributes(before, &after), bytes })
@@ -218,7 +226,7 @@ pub(crate) struct Decision {
     pub(crate) change: Change,
     attributes: Option<Map>,
     /// Bytes of the item, before or after, whichever is more.
-    bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 fn returned(request: &Request<'_>, operation: Operation) -> Result<Returned, Error> {
