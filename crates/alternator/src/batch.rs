@@ -47,6 +47,11 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
     for part in &parts {
         let bytes = part.parameters.text().len();
         *consumed.entry(part.table.name.clone()).or_default() += Capacity::of_write(bytes);
+        let halves = part.write.halves();
+        node.count(&part.table, |counted| {
+            counted.batch("BatchWriteItem", 1);
+            counted.written(part.operation.name(), halves);
+        });
     }
     let mut plain = Vec::new();
     for part in parts {
@@ -170,6 +175,10 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let mut tables = Object::open(object.member("Responses"));
     for wanted in &all {
         let (items, halves) = read(node, wanted).await?;
+        node.count(&wanted.table, |counted| {
+            counted.batch("BatchGetItem", wanted.keys.len());
+            counted.read(halves);
+        });
         tables.json(&wanted.table.name, &format!("[{}]", items.join(",")));
         consumed.insert(wanted.table.name.clone(), halves);
     }

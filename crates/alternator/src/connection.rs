@@ -80,7 +80,10 @@ async fn answer(node: &Rc<Node>, parts: &Parts, body: Incoming) -> Answer {
     match (&parts.method, parts.uri.path()) {
         (&Method::POST, "/") => match request(node, parts, host, body).await {
             Ok(answer) => Answer::json(200, answer),
-            Err(error) => Answer::json(error.kind.status(), error_json(&error)),
+            Err(error) => {
+                node.met.failed(error.kind);
+                Answer::json(error.kind.status(), error_json(&error))
+            }
         },
         (&Method::GET, "/") => Answer::text(200, format!("healthy: {host}\n")),
         (&Method::GET, "/localnodes") => {
@@ -160,9 +163,13 @@ fn caller(node: &Node, parts: &Parts, body: &[u8]) -> Result<Caller, Error> {
         role.salted_hash.clone().ok_or("the role has no password")
     };
     match signed.signer(now_secs(), secret) {
-        Ok(role) => Ok(Caller { role: Some(role).filter(|_| enforced) }),
-        Err(error) if enforced => Err(error),
+        Ok(role) => Ok(Caller::of(Some(role).filter(|_| enforced))),
+        Err(error) if enforced => {
+            node.met.add(&node.met.unauthenticated);
+            Err(error)
+        }
         Err(error) => {
+            node.met.add(&node.met.unauthenticated);
             tracing::warn!(target: "alternator_server", "a request that is not signed: {error}");
             Ok(Caller::default())
         }

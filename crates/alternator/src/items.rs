@@ -64,7 +64,9 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
             }
         }
     }
-    capacity.write(&mut object, &table.name, Capacity::of_read(bytes, consistent));
+    let halves = Capacity::of_read(bytes, consistent);
+    node.count(&table, |counted| counted.read(halves));
+    capacity.write(&mut object, &table.name, halves);
     object.close();
     Ok(out)
 }

@@ -4,11 +4,11 @@
 //! From the ground up. Pure: [`error`], [`json`], [`number`], [`value`] (types, and their stored
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
-//! packed and not), `capacity`, `throughput`, `tags`, `date`. Tables and rows: `options`, `table`,
-//! `key`, `key_condition`, `row`, `write` (what a write makes of an item; pure). On the node:
-//! `node` (what requests share), `led` (what leaders of rounds answer), `part` (parts of
-//! transactions), `owner` (writes that read before), `system` (the node's own tables), `items`,
-//! `batch`, `query`, `tables`, `tag_operations`, `transact`; `operations` (by name),
+//! packed and not), `capacity`, `throughput`, `tags`, `date`, [`met`] (what is counted). Tables and
+//! rows: `options`, `table`, `key`, `key_condition`, `row`, `write` (what a write makes of an item;
+//! pure). On the node: `node` (what requests share), `led` (what leaders of rounds answer), `part`
+//! (parts of transactions), `owner` (writes that read before), `system` (the node's own tables),
+//! `items`, `batch`, `query`, `tables`, `tag_operations`, `transact`; `operations` (by name),
 //! `connection`, `server` (listeners).
 //!
 //! Invariants
@@ -29,6 +29,7 @@ mod key;
 mod key_condition;
 mod led;
 mod legacy;
+pub mod met;
 mod node;
 pub mod number;
 mod operations;

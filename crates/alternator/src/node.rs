@@ -1,6 +1,7 @@
 //! What the requests of a shard share: the catalog, the way to the data, options; and who asks.
 
 use crate::error::{Error, Kind};
+use crate::met::{Counted, Met};
 use crate::options::{ISOLATION_TAG, Isolation, Options};
 use crate::table::Table;
 use crate::tags;
@@ -11,13 +12,23 @@ use model::Token;
 use mutation::page::{Page, ReadCommand};
 use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Caller {
     /// The role whose key has signed; `None`: nobody is asked who he is.
     pub(crate) role: Option<String>,
+    /// The tables that the request has asked for.
+    pub(crate) asked: RefCell<Vec<Rc<Counted>>>,
+}
+
+impl Caller {
+    /// One whose key has signed, or of whom nobody wants to know.
+    pub(crate) fn of(role: Option<String>) -> Caller {
+        Caller { role, asked: RefCell::default() }
+    }
 }
 
 /// One shard's.
@@ -26,6 +37,7 @@ pub(crate) struct Node {
     pub(crate) coordinator: Rc<Coordinator>,
     pub(crate) processor: Rc<Processor>,
     pub(crate) options: Options,
+    pub(crate) met: Met,
 }
 
 impl Node {
@@ -36,6 +48,7 @@ impl Node {
             coordinator: runtime::local::get(),
             processor: runtime::local::get(),
             options: Options::registered(&Settings::of_shard()),
+            met: Met::default(),
         }
     }
 
@@ -82,7 +95,12 @@ impl Node {
         WriteOptions { consistency, timeout: self.options.timeout(), kind, limit: None }
     }
 
-    /// An error if the caller may not do that with a table.
+    /// Counts for all tables, and for one.
+    pub(crate) fn count(&self, table: &Table, count: impl Fn(&Counted)) {
+        self.met.count((table.entry.schema.id, &table.name), count);
+    }
+
+    /// An error if the caller may not do that with a table, for which its request is counted.
     pub(crate) fn check(
         &self,
         caller: &Caller,
@@ -90,6 +108,11 @@ impl Node {
         table: &Table,
     ) -> Result<(), Error> {
         let schema = &table.entry.schema;
+        let counted = self.met.of_table(schema.id, &table.name);
+        let is_known = caller.asked.borrow().iter().any(|known| Rc::ptr_eq(known, &counted));
+        if !is_known {
+            caller.asked.borrow_mut().push(counted);
+        }
         self.check_on(caller, permission, Resource::table(&schema.keyspace, &schema.name))
     }
 

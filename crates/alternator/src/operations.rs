@@ -11,9 +11,36 @@ use crate::tables;
 use crate::tag_operations;
 use crate::transact;
 use crate::write::Operation;
+use runtime::time::Instant;
 
 /// What the header `X-Amz-Target` begins with.
 const TARGET: &str = "DynamoDB_20120810.";
+
+/// The operations that there are.
+const OPERATIONS: [&str; 22] = [
+    "BatchGetItem",
+    "BatchWriteItem",
+    "CreateTable",
+    "DeleteItem",
+    "DeleteTable",
+    "DescribeContinuousBackups",
+    "DescribeEndpoints",
+    "DescribeTable",
+    "DescribeTimeToLive",
+    "GetItem",
+    "ListTables",
+    "ListTagsOfResource",
+    "PutItem",
+    "Query",
+    "Scan",
+    "TagResource",
+    "TransactGetItems",
+    "TransactWriteItems",
+    "UntagResource",
+    "UpdateItem",
+    "UpdateTable",
+    "UpdateTimeToLive",
+];
 
 /// The body of the answer. `target`: the header `X-Amz-Target`; `host`: the header `Host`.
 pub(crate) async fn answer(
@@ -22,11 +49,26 @@ pub(crate) async fn answer(
     (target, host): (&str, &str),
     body: &str,
 ) -> Result<String, Error> {
-    let unknown = || {
+    let name = target.strip_prefix(TARGET);
+    let Some(name) = name.and_then(|name| OPERATIONS.iter().find(|known| **known == name)) else {
+        node.met.add(&node.met.unsupported);
         let shown: String = target.chars().take(100).collect();
-        Error::new(Kind::UnknownOperation, format!("Unsupported operation {shown}"))
+        let text = format!("Unsupported operation {shown}");
+        return Err(Error::new(Kind::UnknownOperation, text));
     };
-    match target.strip_prefix(TARGET).ok_or_else(unknown)? {
+    let began = Instant::now();
+    let answer = named(node, caller, (name, host), body).await;
+    node.met.ended(name, began.elapsed(), &caller.asked.take());
+    answer
+}
+
+async fn named(
+    node: &Node,
+    caller: &Caller,
+    (name, host): (&str, &str),
+    body: &str,
+) -> Result<String, Error> {
+    match name {
         "PutItem" => items::write(node, caller, Operation::Put, body).await,
         "DeleteItem" => items::write(node, caller, Operation::Delete, body).await,
         "UpdateItem" => items::write(node, caller, Operation::Update, body).await,
@@ -51,7 +93,7 @@ pub(crate) async fn answer(
         "ListTagsOfResource" => tag_operations::list(node, caller, body),
         "DescribeEndpoints" => endpoints(node, host),
         "DescribeContinuousBackups" => backups(node, body),
-        _ => Err(unknown()),
+        other => Err(Error::internal(format!("{other} is an operation that nobody does"))),
     }
 }
 

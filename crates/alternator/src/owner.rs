@@ -13,6 +13,7 @@
 use crate::error::{Error, Kind};
 use crate::key::Key;
 use crate::led::{decode_result, encode_result, item_of};
+use crate::met::Counted;
 use crate::node::Node;
 use crate::options::Isolation;
 use crate::part;
@@ -36,6 +37,26 @@ pub(crate) async fn execute(
     parameters: &str,
 ) -> Result<String, Error> {
     let isolation = node.isolation(table);
+    let (reads, halves) = (write.reads(), write.halves());
+    let by_rounds = isolation == Isolation::Always || isolation == Isolation::OnlyReading && reads;
+    let name = operation.name();
+    node.count(table, |counted| {
+        counted.began_write(reads, by_rounds);
+        counted.written(name, halves);
+    });
+    let answer = execute_in(node, table, (operation, write), (isolation, parameters)).await;
+    if answer.as_ref().is_err_and(|error| error.kind == Kind::ConditionalCheckFailed) {
+        node.count(table, Counted::condition_failed);
+    }
+    answer
+}
+
+async fn execute_in(
+    node: &Node,
+    table: &Table,
+    (operation, write): (Operation, Write),
+    (isolation, parameters): (Isolation, &str),
+) -> Result<String, Error> {
     match isolation {
         Isolation::Always => by_rounds(node, table, (operation, write), parameters).await,
         Isolation::OnlyReading if write.reads() => {

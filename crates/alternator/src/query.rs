@@ -282,6 +282,10 @@ async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> 
         write_attributes(&key, object.member("LastEvaluatedKey"));
     }
     let halves = Capacity::of_read(bytes, ask.consistent);
+    node.count(&ask.table, |counted| {
+        counted.read(halves);
+        counted.returned(if ask.counts_only { 0 } else { count });
+    });
     ask.capacity.write(&mut object, &ask.table.name, halves);
     object.close();
     Ok(out)

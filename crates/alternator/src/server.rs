@@ -7,6 +7,7 @@
 //!  - *bounded*: a shard has so many connections at most; later ones are closed.
 
 use crate::connection;
+use crate::met::Met;
 use crate::node::Node;
 use crate::owner;
 use runtime::Erased;
@@ -63,6 +64,16 @@ impl Server {
         });
         runtime::local::set(server.clone());
         server
+    }
+
+    /// What this shard has met of requests.
+    pub fn met(&self) -> &Met {
+        &self.node.met
+    }
+
+    /// Connections of this shard.
+    pub fn connections(&self) -> usize {
+        self.connections.get()
     }
 
     /// Listens, on shard 0: the addresses that are listened on. The error names the address.

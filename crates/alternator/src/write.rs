@@ -34,6 +34,16 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    /// Its name in the API.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Put => "PutItem",
+            Operation::Delete => "DeleteItem",
+            Operation::Update => "UpdateItem",
+            Operation::Check => "ConditionCheck",
+        }
+    }
+
     /// By its place among them, as nodes send it to each other.
     pub(crate) fn of_byte(byte: u8) -> Option<Operation> {
         [Operation::Put, Operation::Delete, Operation::Update].get(byte as usize).copied()
@@ -128,6 +138,15 @@ impl Write {
         let (condition, returns, shows_failed) = (None, Returned::Nothing, false);
         let capacity = Capacity::default();
         Write { key, key_attributes, action, condition, returns, shows_failed, capacity }
+    }
+
+    /// Half units that it consumes, as far as its request says.
+    pub(crate) fn halves(&self) -> usize {
+        let bytes = match &self.action {
+            Action::Put(item) => item_size(item),
+            Action::Delete | Action::Update(_) | Action::Check => 0,
+        };
+        Capacity::of_write(bytes)
     }
 
     /// Whether it depends on the item as it is.

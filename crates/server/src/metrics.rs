@@ -2,7 +2,7 @@
 //! counts the same. docs/metrics.md explains them.
 //!
 //! In reading order: `runtime` (processor, disk), `memory`, `storage`, `coordinator`, `cql`,
-//! `tables`; [`spans`] (how latencies are shown).
+//! `dynamo`, `tables`; [`spans`] (how latencies are shown).
 //!
 //! Invariants
 //!  - *by-shard*: every sample says of which shard it is, but those of the node as a whole.
@@ -10,6 +10,7 @@
 
 mod coordinator;
 mod cql;
+mod dynamo;
 mod hints;
 mod links;
 mod memory;
@@ -77,6 +78,9 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     }
     if let Some(server) = runtime::local::try_get::<Server>() {
         cql::transport(&mut sheet, &server);
+    }
+    if let Some(server) = runtime::local::try_get::<alternator::Server>() {
+        dynamo::all(&mut sheet, &server).await;
     }
     if let Some(traffic) = cluster::membership::links::traffic() {
         links::all(&mut sheet, &traffic);

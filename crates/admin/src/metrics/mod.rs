@@ -45,6 +45,7 @@ pub const LABELS: &[&str] = &[
     "group",
     "kind",
     "mode",
+    "op",
     "outcome",
     "pages",
     "rejected_by",

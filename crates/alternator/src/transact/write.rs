@@ -211,6 +211,7 @@ async fn transact(
         if !all_refused {
             node.coordinator.abort(id, places()).await;
         }
+        node.met.add(&node.met.cancelled);
         // What did not end is told where nothing else is known.
         return Err(if is_cancelled {
             cancelled(&reasons)
@@ -220,6 +221,9 @@ async fn transact(
     }
     let timeout = node.options.timeout();
     let decided = node.coordinator.commit(id, parts, (timeout, again)).await?;
+    let is_committed = decided == Decided::Committed;
+    let counter = if is_committed { &node.met.committed } else { &node.met.cancelled };
+    node.met.add(counter);
     match decided {
         // It took too long, or somebody could not wait.
         Decided::Aborted => Err(cancelled(&vec![Some(conflict()); count])),

@@ -1,0 +1,129 @@
+//! Requests of the DynamoDB API.
+
+use super::counters;
+use super::spans::{self, Steps};
+use admin::metrics::{Kind, Sheet};
+use alternator::Server;
+use alternator::met::Counted;
+use cluster::Cluster;
+use runtime::task::yield_if_needed;
+use std::rc::Rc;
+
+/// The names of what is counted of all tables, or of each.
+struct Names {
+    operation: &'static str,
+    latency: &'static str,
+    batch_items: &'static str,
+    write_units: &'static str,
+    read_units: &'static str,
+    returned: &'static str,
+    reads_before: &'static str,
+    by_rounds: &'static str,
+    failed: &'static str,
+}
+
+const OF_ALL: Names = Names {
+    operation: "alternator_operation",
+    latency: "alternator_op_latency",
+    batch_items: "alternator_batch_item_count",
+    write_units: "alternator_wcu_total",
+    read_units: "alternator_rcu_total",
+    returned: "alternator_returned_items",
+    reads_before: "alternator_reads_before_write",
+    by_rounds: "alternator_write_using_lwt",
+    failed: "alternator_conditional_check_failed",
+};
+
+const OF_TABLES: Names = Names {
+    operation: "alternator_table_operation",
+    latency: "alternator_table_op_latency",
+    batch_items: "alternator_table_batch_item_count",
+    write_units: "alternator_table_wcu_total",
+    read_units: "alternator_table_rcu_total",
+    returned: "alternator_table_returned_items",
+    reads_before: "alternator_table_reads_before_write",
+    by_rounds: "alternator_table_write_using_lwt",
+    failed: "alternator_table_conditional_check_failed",
+};
+
+pub(super) async fn all(sheet: &mut Sheet, server: &Rc<Server>) {
+    let met = server.met();
+    let rows = [
+        ("alternator_total_operations", "Requests of the DynamoDB API.", met.total()),
+        (
+            "alternator_unsupported_operations",
+            "Requests of operations that there are none of.",
+            met.unsupported.get(),
+        ),
+        (
+            "alternator_user_errors",
+            "Requests refused because of what they ask for; conditions that do not hold are none.",
+            met.user_errors.get(),
+        ),
+        ("alternator_system_errors", "Requests at which the node failed.", met.system_errors.get()),
+        (
+            "alternator_authentication_failures",
+            "Requests whose signature is not that of a role that may log in.",
+            met.unauthenticated.get(),
+        ),
+        (
+            "alternator_authorization_failures",
+            "Requests that their role may not make.",
+            met.unauthorized.get(),
+        ),
+        (
+            "alternator_transactions_committed",
+            "Transactions that wrote, and took effect.",
+            met.committed.get(),
+        ),
+        (
+            "alternator_transactions_cancelled",
+            "Transactions that wrote, and were cancelled.",
+            met.cancelled.get(),
+        ),
+    ];
+    counters(sheet, &rows);
+    let help = "Connections of the DynamoDB API.";
+    sheet.gauge("alternator_connections", help, &[], server.connections() as u64);
+    counted(sheet, &OF_ALL, None, &met.all);
+    let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
+    if !sheet.filter().wants_any("alternator_table") {
+        return;
+    }
+    for (name, of_table) in met.tables(&cluster.schema()) {
+        counted(sheet, &OF_TABLES, Some(&name), &of_table);
+        yield_if_needed().await;
+    }
+}
+
+fn counted(sheet: &mut Sheet, names: &Names, table: Option<&str>, counted: &Counted) {
+    for (operation, count, latency, items, units) in counted.operations() {
+        let mut labels = vec![("op", operation)];
+        labels.extend(table.map(|table| ("cf", table)));
+        let help = "Requests of the DynamoDB API, by operation; a batch is one.";
+        sheet.counter(names.operation, help, &labels, count);
+        let help = "How long requests took, in microseconds.";
+        sheet.histogram(names.latency, help, &labels, &spans::buckets(&latency, Steps::Coarse));
+        if operation.starts_with("Batch") {
+            sheet.counter(names.batch_items, "Items of batches.", &labels, items);
+        }
+        if 0 < units {
+            let help = "Units of 1 KB written, as far as requests say.";
+            sheet.counter(names.write_units, help, &labels, units);
+        }
+    }
+    let labels: Vec<_> = table.map(|table| ("cf", table)).into_iter().collect();
+    let help = "Units of 4 KB read, half of these where a read need not be consistent.";
+    sheet.push(Kind::Counter, (names.read_units, help), &labels, counted.read_units());
+    let rows = [
+        (names.returned, "Items that Query and Scan have answered.", counted.returned_items()),
+        (
+            names.reads_before,
+            "Writes that depend on the item as it is.",
+            counted.reads_before_write(),
+        ),
+        (names.by_rounds, "Writes by rounds of Paxos.", counted.writes_by_rounds()),
+        (names.failed, "Writes whose condition did not hold.", counted.failed_conditions()),
+    ];
+    rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, &labels, *value));
+}
