@@ -57,7 +57,12 @@ struct Scope {
     targets: Option<Targets>,
 }
 
-fn scope(plan: &SelectPlan, request: &Request<'_>, env: &Env<'_>) -> Result<Scope, CqlError> {
+/// `by_index`: the index that the plan has is asked.
+fn scope(
+    plan: &SelectPlan,
+    (request, by_index): (&Request<'_>, bool),
+    env: &Env<'_>,
+) -> Result<Scope, CqlError> {
     let per_partition = limit(&plan.per_partition_limit, "PER PARTITION LIMIT", env)?;
     let mut rows_left = limit(&plan.limit, "LIMIT", env)?;
     let mut resume = None;
@@ -73,14 +78,21 @@ fn scope(plan: &SelectPlan, request: &Request<'_>, env: &Env<'_>) -> Result<Scop
     }
     plan.restrictions.check(env)?;
     let ranges = plan.restrictions.clustering.ranges(&plan.table.schema, Nulls::NoRows, env)?;
-    let targets = if ranges.is_empty() { None } else { targets(plan, env, &resume)? };
+    let targets = if ranges.is_empty() { None } else { targets(plan, by_index, env, &resume)? };
     Ok(Scope { per_partition, rows_left, resume, ranges, targets })
 }
 
 /// Executes a `SELECT`.
 pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
+    let by_index = match &plan.restrictions.index {
+        None => false,
+        Some(index) => {
+            request.coordinator.is_known_built(index.view.schema.id)
+                || Box::pin(indexed::is_asked(plan, request, index)).await?
+        }
+    };
     let Scope { per_partition, rows_left, resume, ranges, targets } =
-        request.step(|env| scope(plan, request, env)).await?;
+        request.step(|env| scope(plan, (request, by_index), env)).await?;
     let Some(targets) = targets else {
         return request.step(|env| empty(plan, env)).await;
     };
@@ -389,11 +401,12 @@ enum Targets {
 
 fn targets(
     plan: &SelectPlan,
+    by_index: bool,
     env: &Env<'_>,
     resume: &Option<Resume>,
 ) -> Result<Option<Targets>, CqlError> {
     let schema = &plan.table.schema;
-    if let Some(index) = &plan.restrictions.index {
+    if let Some(index) = plan.restrictions.index.as_ref().filter(|_| by_index) {
         let reads = plan.restrictions.index_reads(index, schema, env, resume.as_ref())?;
         return Ok((!reads.is_empty()).then_some(Targets::Indexed(reads)));
     }

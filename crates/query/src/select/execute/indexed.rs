@@ -11,21 +11,32 @@
 //!  - *bounded-ahead*: no more than [`PARTITIONS_AT_ONCE`] partitions are read at once, and none
 //!    for which there is no room in the client's page if each has a row.
 //!  - *pages-move-on*: a page without rows ends behind the place where it began.
+//!  - *built-is-asked*: an index is asked only when all of its table is in it, on all nodes: until
+//!    then rows are filtered, where that is allowed.
 
 use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Scan, natural};
 use crate::error::CqlError;
+use crate::request::Request;
 use model::{ClusteringOrder, Token};
 use mutation::page::{Page, PageLayout, PageView, Partitions, Resume, RowShape, SendRange};
 use plan::restrictions::{BaseRow, IndexPlan, IndexRead};
 use plan::select::{Grouping, SelectPlan};
 use replication::{Consistency, Coordinator, ReadOptions};
+use runtime::time::{Instant, sleep};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Partitions of the base table that are read at once.
 const PARTITIONS_AT_ONCE: usize = 16;
 /// Rows of one page of an index.
 const INDEX_ROWS_MAX: u64 = 1_000;
+
+/// How long a statement waits for an index to be built, at most.
+const BUILT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Before it looks again; each time twice as long, up to the second.
+const BUILT_PAUSE: Duration = Duration::from_millis(5);
+const BUILT_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// What an index has for one value, page by page.
 struct Posting {
@@ -61,6 +72,38 @@ struct Walk<'p> {
     partition: Option<Vec<u8>>,
     /// Where the page begins.
     begun: Option<Resume>,
+}
+
+/// Whether the index of a plan is asked; otherwise rows are filtered. Of a table with little data
+/// it is built soon, and that is waited for. (*built-is-asked*)
+pub(super) async fn is_asked(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+    index: &IndexPlan,
+) -> Result<bool, CqlError> {
+    let view = index.view.schema.id;
+    let patience = request.timeout.unwrap_or_else(|| request.timeouts.read_request_timeout.get().0);
+    let wait = patience.min(BUILT_WAIT_MAX);
+    let until = Instant::now() + wait;
+    let mut pause = BUILT_PAUSE;
+    loop {
+        if request.coordinator.is_built_everywhere(view).await {
+            return Ok(true);
+        }
+        if plan.allow_filtering {
+            request.note(|| format!("The index {} is not built yet: filtering", index.name));
+            return Ok(false);
+        }
+        if until < Instant::now() + pause {
+            return Err(CqlError::invalid(format!(
+                "The index {} is not built yet, and rows that it lacks would be missed: use ALLOW \
+                 FILTERING to read without it, or wait until it is in system.\"IndexInfo\"",
+                index.name
+            )));
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(BUILT_PAUSE_MAX);
+    }
 }
 
 impl Scan<'_> {

@@ -2,7 +2,7 @@
 //! is decided or kept by the group of all nodes.
 
 use super::states;
-use crate::coordinator::own_coordinator;
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::{built, verb};
 use messaging::{HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, Uuid};
@@ -20,6 +20,34 @@ pub struct Told {
     pub host: Uuid,
     /// The views that are built there; `None`: it does not answer.
     pub built: Option<BTreeSet<TableId>>,
+}
+
+impl Coordinator {
+    /// Whether a view is known to be built on all nodes: then it has what its base table has.
+    #[inline]
+    pub fn is_known_built(&self, view: TableId) -> bool {
+        self.builds.everywhere.borrow().contains(&view)
+    }
+
+    /// The same, if need be asked of all nodes that are alive.
+    pub async fn is_built_everywhere(&self, view: TableId) -> bool {
+        if self.is_known_built(view) {
+            return true;
+        }
+        let places = self.places();
+        let others = places.others().into_iter().filter(|host| places.is_alive(*host));
+        let others = join_all(others.map(ask)).await;
+        let own = states().await.into_iter().any(|state| state.view == view && state.is_built);
+        let is_built =
+            own && others.iter().all(|it| it.as_ref().is_some_and(|it| it.contains(&view)));
+        if is_built {
+            let schema = self.cluster.schema();
+            let mut everywhere = self.builds.everywhere.borrow_mut();
+            everywhere.retain(|view| schema.table_by_id(*view).is_some());
+            everywhere.insert(view);
+        }
+        is_built
+    }
 }
 
 /// What each node says, this one first.

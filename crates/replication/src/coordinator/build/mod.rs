@@ -59,6 +59,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub struct Builds {
     views: RefCell<BTreeMap<TableId, Build>>,
+    /// Those that are known to be built on all nodes.
+    everywhere: RefCell<BTreeSet<TableId>>,
     /// Those to be built once more from the start, and that there are some.
     anew: RefCell<BTreeSet<TableId>>,
     has_anew: Notify,
@@ -148,6 +150,8 @@ pub(crate) async fn build_anew(views: BTreeSet<TableId>) {
         let views = views.clone();
         async move {
             if let Ok(coordinator) = own_coordinator() {
+                let mut everywhere = coordinator.builds.everywhere.borrow_mut();
+                everywhere.retain(|view| !views.contains(view));
                 coordinator.builds.anew.borrow_mut().extend(views);
                 coordinator.builds.has_anew.notify_one();
             }
