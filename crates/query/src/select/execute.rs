@@ -84,12 +84,9 @@ fn scope(
 
 /// Executes a `SELECT`.
 pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
-    let by_index = match &plan.restrictions.index {
-        None => false,
-        Some(index) => {
-            request.coordinator.is_known_built(index.view.schema.id)
-                || Box::pin(indexed::is_asked(plan, request, index)).await?
-        }
+    let by_index = match indexed::is_known(plan, request) {
+        Some(by_index) => by_index,
+        None => Box::pin(indexed::is_asked(plan, request)).await?,
     };
     let Scope { per_partition, rows_left, resume, ranges, targets } =
         request.step(|env| scope(plan, (request, by_index), env)).await?;

@@ -74,13 +74,17 @@ struct Walk<'p> {
     begun: Option<Resume>,
 }
 
+/// See [`is_asked`], where nobody has to be asked for that.
+#[inline]
+pub(super) fn is_known(plan: &SelectPlan, request: &Request<'_>) -> Option<bool> {
+    let Some(index) = &plan.restrictions.index else { return Some(false) };
+    request.coordinator.is_known_built(index.view.schema.id).then_some(true)
+}
+
 /// Whether the index of a plan is asked; otherwise rows are filtered. Of a table with little data
 /// it is built soon, and that is waited for. (*built-is-asked*)
-pub(super) async fn is_asked(
-    plan: &SelectPlan,
-    request: &Request<'_>,
-    index: &IndexPlan,
-) -> Result<bool, CqlError> {
+pub(super) async fn is_asked(plan: &SelectPlan, request: &Request<'_>) -> Result<bool, CqlError> {
+    let Some(index) = &plan.restrictions.index else { return Ok(false) };
     let view = index.view.schema.id;
     let patience = request.timeout.unwrap_or_else(|| request.timeouts.read_request_timeout.get().0);
     let wait = patience.min(BUILT_WAIT_MAX);
