@@ -81,8 +81,12 @@ pub(crate) async fn begin(
                 learn(&coordinator, &table, place, *ballot, mutation.clone()).await?;
                 break state;
             }
-            // Whatever becomes of its row, it changes nothing.
-            Some(Outcome::Aborted) => break state,
+            Some(Outcome::Aborted) => {
+                // If that does not reach the disk, it is found and aborted once more.
+                let removal = place.forget(&table.schema, *ballot);
+                coordinator.apply(shard, removal).await.map_err(failed)?;
+                break state;
+            }
             None if !patience.waits() => return Ok(None),
             None if until <= Instant::now() + HELD_PAUSE => {
                 let (received, required) = (0, 1);

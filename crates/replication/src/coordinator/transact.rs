@@ -144,7 +144,8 @@ impl Coordinator {
         let Ok(page) = self.read_on(shard, &command).await else { return self.note_held(place) };
         let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, it)| it);
         let is_held = state.unfinished().is_some_and(|proposal| proposal.of.is_some());
-        if is_held {
+        let is_there = self.cluster.schema().table_by_id(place.table).is_some();
+        if is_held && is_there {
             stdx::probe!("what is held for long is looked after");
             // Not all of those who have accepted it at the same time.
             let jitter = runtime::random_u64() % HELD_MAX.as_millis() as u64;
@@ -188,10 +189,7 @@ impl Coordinator {
             }
         }
         self.learn_all(&parts, time).await?;
-        let due = Instant::now() + self.config.batch_memory;
-        if self.ended.try_send(Ended { id, request, due }).is_err() {
-            stdx::probe!("an outcome is kept until somebody looks for it");
-        }
+        self.end_when_durable(id, request);
         Ok(decided)
     }
 
@@ -349,6 +347,14 @@ impl Coordinator {
         nodes::learn_part(self, table, (Place { table: table.schema.id, key }, part), time).await
     }
 
+    /// All of a committed transaction was learned just now: its outcome goes when that is durable.
+    fn end_when_durable(&self, id: TransactionId, request: Option<Request>) {
+        let due = Instant::now() + self.config.batch_memory;
+        if self.ended.try_send(Ended { id, request, due }).is_err() {
+            stdx::probe!("an outcome is kept until somebody looks for it");
+        }
+    }
+
     /// All of a committed transaction is done (*kept-until-learned*).
     async fn end(&self, id: TransactionId, request: Option<Request>) {
         let Some(table) = self.outcomes() else { return };
@@ -402,9 +408,7 @@ impl Coordinator {
         match self.learn_all(parts, TIMEOUT).await {
             Ok(()) => {
                 stdx::probe!("a transaction is finished for a coordinator that has died");
-                // What was learned here and now is durable then.
-                sleep(self.config.batch_memory).await;
-                self.end(id, request).await;
+                self.end_when_durable(id, request);
             }
             Err(error) => {
                 tracing::debug!(target: "paxos", %error, "a transaction is finished later");
