@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::plan::{Form, Kind, Part, Projected, ViewPlan};
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::compare_paths;
+use mutation::row::ValuesAtBase;
 use mutation::{
     Cell, CellState, CollectionView, CollectionWriter, ColumnData, Marker, RowBuilder, RowView,
     Tombstone, row,
@@ -286,7 +287,11 @@ fn join<'r>(
 
 /// Whether a row has a column that the view has.
 fn has_any(plan: &ViewPlan, row: RowView<'_>) -> bool {
-    row.columns().any(|(id, _)| plan.columns.iter().any(|column| column.base == id))
+    let has = |id: ColumnId| plan.columns.iter().any(|column| column.base == id);
+    match row.values_of_one_time() {
+        Some((_, mut values)) => values.any(|(id, _)| has(id)),
+        None => row.columns().any(|(id, _)| has(id)),
+    }
 }
 
 /// Adds the columns that the view has to a row of it.
@@ -295,6 +300,9 @@ fn project(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
         return;
     }
     if plan.is_in_order {
+        if let Some((timestamp, values)) = row.values_of_one_time() {
+            return project_values(plan, timestamp, values, out);
+        }
         let mut wanted = plan.columns.iter().peekable();
         for (id, data) in row.columns() {
             while wanted.next_if(|column| column.base < id).is_some() {}
@@ -308,6 +316,22 @@ fn project(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
     for column in &plan.columns {
         if let Ok(index) = columns.binary_search_by_key(&column.base, |(id, _)| *id) {
             copy(column, columns[index].1, out);
+        }
+    }
+}
+
+/// The same of a row that has nothing but values of one time, of a plan that is in order.
+fn project_values(plan: &ViewPlan, timestamp: i64, values: ValuesAtBase<'_>, out: &mut RowBuilder) {
+    let mut wanted = &plan.columns[..];
+    for (id, value) in values {
+        while let [first, rest @ ..] = wanted
+            && first.base <= id
+        {
+            wanted = rest;
+            if first.base == id {
+                let is_whole = first.form == Form::Whole;
+                out.cell(first.view, Cell::live(timestamp, if is_whole { value } else { &[] }));
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //!    cover, is derived from once, with all deletions that hold at its place.
 
 use crate::change::{Change, Sink, derive, nothing};
-use crate::out::{Derived, Out};
+use crate::out::{Buffers, DerivedList, Out};
 use crate::place::{Partition, Place};
 use crate::plan::ViewPlan;
 use model::TableSchema;
@@ -44,6 +44,17 @@ impl<'a> Deriver<'a> {
         write: FrozenView<'a>,
         now: i64,
     ) -> Deriver<'a> {
+        Deriver::reusing(base, plans, write, now, Buffers::default())
+    }
+
+    /// The same; [`Deriver::finish_reused`] gives the buffers back.
+    pub fn reusing(
+        base: &'a TableSchema,
+        plans: &'a [ViewPlan],
+        write: FrozenView<'a>,
+        now: i64,
+        mut buffers: Buffers,
+    ) -> Deriver<'a> {
         assert!(write.table() == base.id, "a write of another table");
         let has_token = plans.iter().any(|plan| plan.has_token);
         let partition = Partition::new(write.key(), base.partition_key_count, has_token);
@@ -64,8 +75,8 @@ impl<'a> Deriver<'a> {
             has_statics: false,
             deleted: Tombstone::NONE,
             range: Tombstone::NONE,
-            out: Out::of(write.bytes().len()),
-            scratch: Vec::new(),
+            scratch: std::mem::take(&mut buffers.row),
+            out: Out::of(write.bytes().len(), buffers),
         };
         deriver.delete_partitions();
         deriver
@@ -77,18 +88,26 @@ impl<'a> Deriver<'a> {
     }
 
     /// Takes what there is so far. A partition of a view may come in several parts.
-    pub fn take(&mut self) -> Vec<Derived> {
+    pub fn take(&mut self) -> DerivedList {
         self.out.take()
     }
 
     /// The rest.
-    pub fn finish(mut self) -> Vec<Derived> {
+    pub fn finish(self) -> DerivedList {
+        self.finish_reused().0
+    }
+
+    /// The rest, and the buffers that it was made with.
+    pub fn finish_reused(mut self) -> (DerivedList, Buffers) {
         self.finish_statics();
         while let Some((key, row)) = self.next.take() {
             self.next = self.rest.next();
             self.derive(key, nothing(), row);
         }
-        self.out.take()
+        let derived = self.out.take();
+        let mut buffers = self.out.into_buffers();
+        buffers.row = self.scratch;
+        (derived, buffers.trimmed())
     }
 
     /// Of views whose partitions are those of the base table: one deletion each.

@@ -57,5 +57,5 @@ mod tests;
 
 pub use deriver::Deriver;
 pub use need::{Need, need};
-pub use out::Derived;
+pub use out::{Buffers, Derived, DerivedList};
 pub use plan::ViewPlan;

@@ -47,26 +47,25 @@ pub fn need(base: &TableSchema, plans: &[ViewPlan], write: FrozenView<'_>) -> Ne
     let partition = Partition::new(write.key(), base.partition_key_count, false);
     let place = Place::new(&partition, &[]);
     let has = |plan: &&ViewPlan| plan.filter.has_partition(&place);
-    let (of_statics, of_rows): (Vec<&ViewPlan>, Vec<&ViewPlan>) =
-        plans.iter().filter(has).partition(|plan| plan.is_of_statics());
-    let statics = of_statics.iter().any(|plan| {
-        !write.tombstone().is_none() || write.static_row().is_some_and(|row| touches(plan, row))
-    });
-    if of_rows.is_empty() {
+    let of_statics = || plans.iter().filter(has).filter(|plan| plan.is_of_statics());
+    let of_rows = || plans.iter().filter(has).filter(|plan| !plan.is_of_statics());
+    let deletes_rows = !write.tombstone().is_none();
+    let statics = match write.static_row() {
+        None => deletes_rows && of_statics().next().is_some(),
+        Some(row) => of_statics().any(|plan| deletes_rows || touches(plan, row)),
+    };
+    if of_rows().next().is_none() {
         return Need { statics, ..Need::default() };
     }
-    let deletes_rows = !write.tombstone().is_none();
-    if deletes_rows && of_rows.iter().any(|plan| !plan.keeps_partitions) {
+    if deletes_rows && of_rows().any(|plan| !plan.keeps_partitions) {
         return Need { statics, ranges: vec![ClusteringRange::full()], deletions_from: None };
     }
     let mut wanted = Wanted::new(base, write);
     for (key, row) in write.rows() {
         let place = Place { clustering: key, ..place };
-        let part = |plan: &&&ViewPlan| part_of(plan, &place, row);
-        let most = of_rows.iter().map(|plan| part(&plan)).max();
+        let most = of_rows().map(|plan| part_of(plan, &place, row)).max();
         wanted.row(key, row, most.unwrap_or(Part::Nothing));
     }
-    let statics = statics || (deletes_rows && !of_statics.is_empty());
     wanted.finish(statics)
 }
 
@@ -117,10 +116,13 @@ impl<'b> Wanted<'b> {
     }
 
     fn row(&mut self, key: &[u8], row: RowView<'_>, part: Part) {
+        if part == Part::Nothing {
+            return;
+        }
         let oldest = row.oldest_live();
         // A deletion ends what it ends, whatever else was deleted.
         let is_vain = part == Part::Deletions && oldest == i64::MAX;
-        if part == Part::Nothing || is_vain {
+        if is_vain {
             return;
         }
         self.most = self.most.max(part);

@@ -4,6 +4,7 @@ use crate::place::{Place, ViewKey};
 use crate::plan::ViewPlan;
 use model::{TableId, Token};
 use mutation::{FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
+use smallvec::SmallVec;
 use std::convert::Infallible;
 
 /// A mutation of a view.
@@ -15,6 +16,11 @@ pub struct Derived {
     pub mutation: FrozenMutation,
 }
 
+/// Of one write mostly one or two.
+pub type DerivedList = SmallVec<[Derived; 2]>;
+
+/// A buffer that has grown beyond this is not kept for the next write.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 /// So many partitions of one view are looked at for one that is open: rows of a write that stand
 /// together in the view come one after the other, with those that they replace between them.
 const LOOKED_AT_MAX: usize = 4;
@@ -24,11 +30,32 @@ const HEAD_BYTES: usize = 64;
 /// Room is made for so much at most: a write of many rows may have few of them in each partition.
 const ROOM_BYTES_MAX: usize = 1024;
 
-/// Collects rows of views by their partitions.
-#[derive(Default)]
-pub(crate) struct Out<'a> {
-    open: Vec<Open<'a>>,
+/// Buffers for who derives from one write after the other.
+#[derive(Debug, Default)]
+pub struct Buffers {
     key: ViewKey,
+    mutation: Vec<u8>,
+    pub(crate) row: Vec<u8>,
+}
+
+impl Buffers {
+    /// Without what a large write has left.
+    pub(crate) fn trimmed(mut self) -> Buffers {
+        let Buffers { key: ViewKey { partition, clustering }, mutation, row } = &mut self;
+        for buffer in [partition, clustering, mutation, row] {
+            if KEPT_BYTES_MAX < buffer.capacity() {
+                *buffer = Vec::new();
+            }
+        }
+        self
+    }
+}
+
+/// Collects rows of views by their partitions.
+pub(crate) struct Out<'a> {
+    /// Most writes change one row of a view, in its place or from one place to another.
+    open: SmallVec<[Open<'a>; 2]>,
+    buffers: Buffers,
     rows: usize,
     /// Bytes of what the rows are made of: room is made for so much.
     bytes: usize,
@@ -36,14 +63,18 @@ pub(crate) struct Out<'a> {
 
 struct Open<'a> {
     plan: &'a ViewPlan,
-    key: Vec<u8>,
     builder: MutationBuilder<'a>,
 }
 
 impl<'a> Out<'a> {
     /// For a write of so many bytes.
-    pub(crate) fn of(bytes: usize) -> Out<'a> {
-        Out { bytes, ..Out::default() }
+    pub(crate) fn of(bytes: usize, buffers: Buffers) -> Out<'a> {
+        Out { open: SmallVec::new(), buffers, rows: 0, bytes }
+    }
+
+    /// What was given to it.
+    pub(crate) fn into_buffers(self) -> Buffers {
+        self.buffers
     }
 
     /// Rows that wait.
@@ -59,12 +90,13 @@ impl<'a> Out<'a> {
         place: &Place<'_>,
         build: impl FnOnce(&mut RowBuilder),
     ) {
-        if !self.key.set((&plan.partition, &plan.clustering), place) {
+        if !self.buffers.key.set((&plan.partition, &plan.clustering), place) {
             return;
         }
         let index = self.partition(plan);
         self.rows += 1;
-        let built = self.open[index].builder.row_with(&self.key.clustering, |row| {
+        let clustering = &self.buffers.key.clustering;
+        let built = self.open[index].builder.row_with(clustering, |row| {
             build(row);
             Ok::<(), Infallible>(())
         });
@@ -78,7 +110,7 @@ impl<'a> Out<'a> {
         place: &Place<'_>,
         tombstone: Tombstone,
     ) {
-        if self.key.set_partition(&plan.partition, place) {
+        if self.buffers.key.set_partition(&plan.partition, place) {
             let index = self.partition(plan);
             self.open[index].builder.delete_partition(tombstone);
         }
@@ -86,29 +118,35 @@ impl<'a> Out<'a> {
 
     /// The place among the open ones of the partition whose key is set.
     fn partition(&mut self, plan: &'a ViewPlan) -> usize {
-        let is_it =
-            |open: &Open<'_>| std::ptr::eq(open.plan, plan) && open.key == self.key.partition;
+        let key = &self.buffers.key.partition[..];
+        let is_it = |open: &Open<'_>| std::ptr::eq(open.plan, plan) && open.builder.key() == key;
         let of_plan = |(_, open): &(usize, &Open<'_>)| std::ptr::eq(open.plan, plan);
         let last = self.open.iter().enumerate().rev().filter(of_plan).take(LOOKED_AT_MAX);
         if let Some((index, _)) = last.into_iter().find(|(_, open)| is_it(open)) {
             return index;
         }
-        let key = self.key.partition.clone();
+        let mut buffer = std::mem::take(&mut self.buffers.mutation);
         let room = key.len() + HEAD_BYTES + self.bytes.min(ROOM_BYTES_MAX);
-        let builder = MutationBuilder::reusing(&plan.view, &key, Vec::with_capacity(room));
-        self.open.push(Open { plan, key, builder });
+        buffer.clear();
+        buffer.reserve(room);
+        let builder = MutationBuilder::reusing(&plan.view, key, buffer);
+        self.open.push(Open { plan, builder });
         self.open.len() - 1
     }
 
     /// What there is.
-    pub(crate) fn take(&mut self) -> Vec<Derived> {
+    pub(crate) fn take(&mut self) -> DerivedList {
         self.rows = 0;
-        let open = self.open.drain(..).filter(|open| !open.builder.is_empty());
-        let derived = open.map(|Open { plan, key, builder }| Derived {
-            view: plan.view.id,
-            token: Token::of(&key),
-            mutation: builder.freeze(),
-        });
-        derived.collect()
+        let mut derived = DerivedList::new();
+        for Open { plan, builder } in self.open.drain(..) {
+            if builder.is_empty() {
+                continue;
+            }
+            let (view, token) = (plan.view.id, Token::of(builder.key()));
+            let (mutation, buffer) = builder.freeze_reused();
+            self.buffers.mutation = buffer;
+            derived.push(Derived { view, token, mutation });
+        }
+        derived
     }
 }

@@ -2,7 +2,7 @@
 
 use super::world::World;
 use super::writes::Write;
-use crate::{Derived, Deriver, Need, need};
+use crate::{Buffers, Derived, Deriver, Need, need};
 use model::{DecoratedKey, TableSchema};
 use mutation::frozen;
 use mutation::{
@@ -36,6 +36,8 @@ pub(super) struct Replica {
     /// The same without the last write.
     stale: BTreeMap<Vec<u8>, FrozenMutation>,
     views: Views,
+    /// Of the write before.
+    buffers: Buffers,
 }
 
 fn merge(
@@ -55,8 +57,8 @@ fn view_of(mutation: &FrozenMutation) -> FrozenView<'_> {
 
 impl Replica {
     pub(super) fn new(plant: Plant) -> Replica {
-        let (base, stale, views) = Default::default();
-        Replica { plant, base, stale, views }
+        let (base, stale, views, buffers) = Default::default();
+        Replica { plant, base, stale, views, buffers }
     }
 
     /// What these have of views, together.
@@ -79,7 +81,8 @@ impl Replica {
         let frozen = write.freeze(&world.base);
         let view = view_of(&frozen);
         let mut need = need(&world.base, &world.plans, view);
-        let mut deriver = Deriver::new(&world.base, &world.plans, view, write.now);
+        let buffers = std::mem::take(&mut self.buffers);
+        let mut deriver = Deriver::reusing(&world.base, &world.plans, view, write.now, buffers);
         let is_all_read = prng.one_in(4);
         let known = if self.plant == Plant::StaleBefore { &self.stale } else { &self.base };
         if let Some(before) = known.get(&write.key) {
@@ -92,10 +95,10 @@ impl Replica {
                 deriver.fragment(fragment);
             }
         }
-        let derived = match prng.one_in(3) {
-            true => [deriver.take(), deriver.finish()].concat(),
-            false => deriver.finish(),
-        };
+        let early = if prng.one_in(3) { deriver.take() } else { Default::default() };
+        let (late, buffers) = deriver.finish_reused();
+        self.buffers = buffers;
+        let derived: Vec<Derived> = early.into_iter().chain(late).collect();
         self.stale = self.base.clone();
         self.write_base(world, write);
         if self.plant == Plant::LateForgotten && self.stale == self.base {

@@ -16,8 +16,9 @@ pub struct MutationBuilder<'s> {
     /// The mutation as it will be if there is nothing but rows, fewer than 128 and sorted:
     /// version, table, key, no flags, a one-byte row count, rows.
     out: Vec<u8>,
-    /// Where the flags stand in `out`.
+    /// Where the flags stand in `out`, behind the key.
     flags_at: usize,
+    key_bytes: usize,
     row_count: usize,
     /// The key of the last row in `out`.
     last_key: Range<usize>,
@@ -51,6 +52,7 @@ impl<'s> MutationBuilder<'s> {
             schema,
             out,
             flags_at: head_bytes,
+            key_bytes: key.len(),
             row_count: 0,
             last_key: 0..0,
             sorted: true,
@@ -129,6 +131,10 @@ impl<'s> MutationBuilder<'s> {
     /// Deletes a range of rows.
     pub fn delete_range(&mut self, range: RangeTombstone) {
         self.ranges.insert(&self.schema.order, range);
+    }
+    /// The partition.
+    pub fn key(&self) -> &[u8] {
+        &self.out[self.flags_at - self.key_bytes..self.flags_at]
     }
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
@@ -301,8 +307,6 @@ fn cut<'s>(
     if builder.is_empty() || builder.size_bytes() <= bytes_max {
         return None;
     }
-    let key = FrozenView::trusted(&builder.out).map(|view| view.key().to_vec());
-    let key = key.expect("the builder wrote this head itself");
-    let next = MutationBuilder::new(schema, &key);
+    let next = MutationBuilder::new(schema, builder.key());
     Some(std::mem::replace(builder, next).freeze())
 }

@@ -250,7 +250,14 @@ impl<'a> RowView<'a> {
     }
     /// The oldest timestamp of what it holds that is no deletion, whether it has expired or not;
     /// `i64::MAX` where there is nothing.
+    #[inline]
     pub fn oldest_live(&self) -> i64 {
+        match self.values_of_one_time() {
+            Some((timestamp, _)) => timestamp,
+            None => self.oldest_of_several(),
+        }
+    }
+    fn oldest_of_several(&self) -> i64 {
         self.oldest_plain().unwrap_or_else(|| self.live_timestamps().min().unwrap_or(i64::MAX))
     }
     /// The same of a row with nothing but live cells that do not expire; `None`: it has others.
@@ -317,12 +324,14 @@ impl<'a> RowView<'a> {
         let is_live = self.bytes.first() == Some(&(HAS_MARKER | HAS_BASE));
         is_live.then(|| (self.base, self.at_base()))
     }
-    /// Of a row that is nothing but values with one timestamp, and a live marker of the same or
-    /// none: the timestamp and the values.
+    /// Of a row that holds something, all of it of one time: that, and its columns, all of which
+    /// are values that do not expire.
     #[inline]
     pub fn values_of_one_time(&self) -> Option<(i64, ValuesAtBase<'a>)> {
-        let is_plain = self.bytes.first().is_some_and(|flags| flags & !HAS_MARKER == HAS_BASE);
-        (is_plain && self.at_base().reach_the_end()).then(|| (self.base, self.at_base()))
+        let flags = self.bytes.first()?;
+        let is_whole = flags & !HAS_MARKER == HAS_BASE && self.at_base().reach_the_end();
+        let holds_some = self.marker.is_some() || !self.columns.is_empty();
+        (is_whole && holds_some).then(|| (self.base, self.at_base()))
     }
     /// Its columns up to the first one that is anything but a value with the timestamp of the row.
     #[inline]
@@ -344,7 +353,14 @@ impl<'a> RowView<'a> {
         found.filter(|(column, _)| *column == id).map(|(_, data)| data)
     }
     /// The greatest timestamp of anything in the row.
+    #[inline]
     pub fn last_update(&self) -> i64 {
+        match self.values_of_one_time() {
+            Some((timestamp, _)) => timestamp,
+            None => self.last_of_several(),
+        }
+    }
+    fn last_of_several(&self) -> i64 {
         let head = self.marker.map_or(NO_TIMESTAMP, |marker| marker.timestamp());
         let head = head.max(self.shadowable().timestamp);
         self.columns().fold(head, |newest, (_, data)| {

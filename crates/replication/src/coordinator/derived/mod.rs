@@ -54,21 +54,26 @@ pub(super) use outbox::{keep_bringing, recall};
 
 use super::own_coordinator;
 use cluster::traffic::Count;
+use derived::Buffers;
 use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
+use std::cell::Cell;
 use std::rc::Rc;
 use storage::{Before, Deriving, Following, Promise, Storage, WriteError};
 
 /// What a shard knows of views.
 pub(crate) struct Views {
     plans: plans::Cache,
+    /// For the next write that is derived from at once.
+    buffers: Cell<Buffers>,
     pub(crate) outbox: Rc<Outbox>,
 }
 
 impl Views {
     pub(super) fn new(storage: &Storage) -> Views {
         let bytes_max = storage.memory_bytes() / outbox::MEMORY_PART;
-        Views { plans: plans::Cache::default(), outbox: Rc::new(Outbox::new(bytes_max)) }
+        let outbox = Rc::new(Outbox::new(bytes_max));
+        Views { plans: plans::Cache::default(), buffers: Cell::default(), outbox }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::epochs::{Entered, Epochs};
 use crate::placement::Replica;
 use cluster::{Replication, Schema, TableEntry};
-use derived::{Derived, Deriver};
+use derived::{Buffers, Derived, DerivedList, Deriver};
 use model::{DecoratedKey, TableId, Token};
 use mutation::{FrozenMutation, FrozenView, PartitionSink};
 use reader::{PartitionScope, Slice};
@@ -67,15 +67,17 @@ impl Coordinator {
         let entry = schema.table_by_id(write.table())?;
         let plans = self.views.plans.of(&schema, entry).ok()?;
         let need = derived::need(&plans.base, &plans.plans, write);
-        let mut deriver = deriver_of(&plans, write);
+        let mut deriver = deriver_of(&plans, write, self.views.buffers.take());
         if !need.is_nothing()
             && (self.is_planted(Planted::DerivesUnread)
                 || !before.visit((&need.ranges, need.statics), &mut deriver))
         {
             return None;
         }
+        let (derived, buffers) = deriver.finish_reused();
+        self.views.buffers.set(buffers);
         let mut following = Following::new();
-        for Derived { view, token, mutation } in deriver.finish() {
+        for Derived { view, token, mutation } in derived {
             let view = schema.table_by_id(view)?;
             let is_here = view.tablets.shard_of(token) == self.shard;
             if !is_here || !self.stays_here((entry, before.token()), (view, token)) {
@@ -257,10 +259,10 @@ impl Coordinator {
         plans: &Plans,
         key: &DecoratedKey,
         write: FrozenView<'_>,
-    ) -> Result<Vec<Derived>, WriteError> {
+    ) -> Result<DerivedList, WriteError> {
         let base = &plans.base;
         let need = derived::need(base, &plans.plans, write);
-        let mut deriver = deriver_of(plans, write);
+        let mut deriver = deriver_of(plans, write, Buffers::default());
         if need.is_nothing() || self.is_planted(Planted::DerivesUnread) {
             return Ok(deriver.finish());
         }
@@ -361,10 +363,10 @@ fn counts_by_center(view: &TableEntry) -> bool {
 }
 
 /// A deriver for a write that is applied now.
-fn deriver_of<'a>(plans: &'a Plans, write: FrozenView<'a>) -> Deriver<'a> {
+fn deriver_of<'a>(plans: &'a Plans, write: FrozenView<'a>, buffers: Buffers) -> Deriver<'a> {
     debug_assert!(plans.base.id == write.table(), "of-this-version: plans of another table");
     let now = wall_micros().div_euclid(1_000_000);
-    Deriver::new(&plans.base, &plans.plans, write, now)
+    Deriver::reusing(&plans.base, &plans.plans, write, now, buffers)
 }
 
 /// Writes of tables that have views, those of a partition as one, and the others.
