@@ -30,18 +30,12 @@ impl FrozenMutation {
 
     /// The same without what it carries, and that.
     pub fn detach(self) -> (FrozenMutation, Vec<FrozenMutation>) {
-        let Ok(view) = FrozenView::trusted(&self.0) else { return (self, Vec::new()) };
-        if !view.has_attached {
-            return (self, Vec::new());
+        match FrozenView::trusted(&self.0) {
+            Ok(view) if view.has_attached => {
+                (view.alone(), view.attached().map(|one| one.to_owned()).collect())
+            }
+            _ => (self, Vec::new()),
         }
-        let Some(flags_at) = flags_at(&self.0) else { return (self, Vec::new()) };
-        let (cursor, all) = behind_rows(&view);
-        let end = offset_in(&self.0, cursor.rest()) as usize;
-        let all = all.map(|one| one.to_owned()).collect();
-        let mut alone = self.0.into_vec();
-        alone.truncate(end);
-        alone[flags_at] &= !HAS_ATTACHED;
-        (FrozenMutation(alone.into_boxed_slice()), all)
     }
 }
 
@@ -58,6 +52,17 @@ impl<'a> FrozenView<'a> {
             true => behind_rows(self).1,
             false => Attached { cursor: Cursor::new(&[]), left: 0 },
         }
+    }
+
+    /// The same without what it carries.
+    pub fn alone(&self) -> FrozenMutation {
+        let Some(flags_at) = flags_at(self.bytes).filter(|_| self.has_attached) else {
+            return self.to_owned();
+        };
+        let (end, _) = behind_rows(self);
+        let mut alone: Box<[u8]> = self.bytes[..self.bytes.len() - end.rest().len()].into();
+        alone[flags_at] &= !HAS_ATTACHED;
+        FrozenMutation(alone)
     }
 
     /// The mutation itself.

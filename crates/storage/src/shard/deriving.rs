@@ -5,9 +5,9 @@
 //! Every write of a table that derives, and every one that carries others, is handed to it, whoever
 //! writes: it reads what is there, derives, detaches, and writes all of it by
 //! [`crate::Storage::enter_all`], which asks nobody, and takes nothing that carries others. One
-//! mutation that carries nothing is asked about first in the step in which it could enter
-//! ([`Deriving::at_once`]): where what follows from it is of this shard, and what has to be known
-//! for that is in memory, all of it enters in that step, and nobody is waited for.
+//! mutation is asked about first in the step in which it could enter ([`Deriving::at_once`]): where
+//! what follows from it and what it carries is of this shard, and what has to be known for that is
+//! in memory, all of it enters in that step, and nobody is waited for.
 //!
 //! Invariants
 //!  - *nothing-underived*: a write of a table that derives goes by who derives, or is refused:
@@ -54,16 +54,22 @@ pub trait Deriving {
         promise: Promise,
     ) -> LocalFuture<'_, Result<(), WriteError>>;
 
-    /// What follows from a mutation, if all of it is of this shard and is known now: it enters with
-    /// it, in this step. `None`: it goes by [`Deriving::write`].
+    /// What follows from a mutation and what it carries, if all of it is of this shard and is known
+    /// now: it enters with it, in this step. `None`: it goes by [`Deriving::write`].
     fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following>;
 
     /// So many mutations that [`Deriving::at_once`] gave are visible.
     fn entered(&self, count: usize);
 }
 
-/// Mutations that enter with another one: mostly one or two.
-pub type Following = SmallVec<[FrozenMutation; 2]>;
+/// What enters with a mutation, or for it.
+#[derive(Debug, Default)]
+pub struct Following {
+    /// The mutation without what it carried; `None`: it carried nothing.
+    pub alone: Option<FrozenMutation>,
+    /// What it carried, and what follows from it: mostly one or two.
+    pub others: SmallVec<[FrozenMutation; 2]>,
+}
 
 impl Shard {
     /// Hands a write to who derives (*nothing-underived*).

@@ -5,7 +5,7 @@
 //!  - *in-turn*: see `memtable::dirty`.
 
 use super::Shard;
-use super::deriving::{Following, Promise, Underived};
+use super::deriving::{Promise, Underived};
 use super::hot_partitions::Touch;
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
 use crate::config::Log;
@@ -128,13 +128,13 @@ impl Shard {
         table.dirty.is_open() && !self.refuses()
     }
 
-    /// As [`Shard::enter_all`], of a mutation and what follows from it, where nothing has to be
+    /// As [`Shard::enter_all`], of a mutation and what enters with it, where nothing has to be
     /// waited for; otherwise nothing is done.
     pub(super) fn enter_at_once(
         &self,
         first: &Target<'_>,
         mutation: &FrozenMutation,
-        following: &Following,
+        following: &[FrozenMutation],
     ) -> Option<Entered> {
         let kind = first.table.log;
         let mut others: SmallVec<[Target<'_>; 2]> = SmallVec::new();
@@ -373,9 +373,24 @@ fn newer_than_drops(
 }
 
 impl Target<'_> {
+    /// The same of the mutation without what it carried.
+    pub(super) fn detached<'m>(&self, alone: &'m FrozenMutation) -> Option<Target<'m>> {
+        let view = FrozenView::trusted(&alone.0).ok()?;
+        debug_assert!(!view.has_attached(), "one-group: {} still carries others", self.table.id);
+        debug_assert!(view.key() == &self.key.key[..], "one-group: of another partition");
+        Some(Target {
+            logged: self.logged,
+            table: self.table.clone(),
+            tablet: self.tablet.clone(),
+            key: self.key.clone(),
+            view,
+            ahead: Cell::default(),
+        })
+    }
+
     /// Whether more is written with it.
     #[inline]
-    fn derives(&self) -> bool {
+    pub(super) fn derives(&self) -> bool {
         debug_assert!(self.view.table() == self.table.id, "one-test: of another table");
         self.table.derives.get() || self.view.has_attached()
     }

@@ -6,6 +6,7 @@ use crate::{Before, Following, StorageError, WriteError};
 use mutation::FrozenView;
 use reader::LocalFuture;
 use runtime::task::join;
+use smallvec::SmallVec;
 use std::cell::Cell as StdCell;
 use stdx::Prng;
 use testkit::SimNode;
@@ -66,8 +67,13 @@ impl Deriving for Mirror {
     }
 
     fn at_once(&self, mutation: FrozenView<'_>, _: &Before<'_>) -> Option<Following> {
-        let is_asked = self.at_once && !self.writes_apart;
-        is_asked.then(|| mirrored(mutation).into_iter().collect())
+        if !self.at_once || self.writes_apart {
+            return None;
+        }
+        let mut others: SmallVec<_> = mirrored(mutation).into_iter().collect();
+        others.extend(mutation.attached().map(|one| one.to_owned()));
+        let alone = mutation.has_attached().then(|| mutation.alone());
+        Some(Following { alone, others })
     }
 
     fn entered(&self, count: usize) {
@@ -181,6 +187,39 @@ fn what_a_write_carries_survives_with_it() {
         };
         assert_eq!(rows_of(2, 1).await, [2, 3, 4, 5, 6, 9]);
         assert_eq!(rows_of(1, 4).await, [2, 3, 4, 6]);
+    });
+}
+
+/// The same where nobody is waited for.
+#[test]
+fn what_a_write_carries_enters_with_it_at_once() {
+    let one = |at: i64| write(&table(2), 1, at as u32, at, b"x");
+    let carries = move |at: i64| one(at).attach(vec![write(&table(1), 4, at as u32, at, b"y")]);
+    let mut node = SimNode::new(8, 1);
+    node.run(async move {
+        let storage = open(config()).await;
+        let mirror = Rc::new(Mirror { at_once: true, ..Mirror::default() });
+        storage.derive_with(Some(mirror.clone()));
+        for at in 0..40 {
+            storage.apply(carries(at)).await.unwrap();
+            storage.apply_all(vec![carries(at)]).await.unwrap();
+            storage.apply_durably(carries(at)).await.unwrap();
+            storage.apply_durably(one(100 + at)).await.unwrap();
+        }
+        let (calls, entered) = (mirror.calls.get(), mirror.entered.get());
+        assert_eq!(calls + entered, 120);
+        assert!(20 < entered && 0 < calls, "{entered} at once, {calls} not");
+    });
+    node.crash();
+    node.run(async {
+        let storage = open(config()).await;
+        storage.replay(Log::Data).await.unwrap();
+        let keys = async |id, partition| {
+            let rows = rows(&storage, &table(id), partition).await;
+            rows.into_keys().collect::<Vec<u32>>()
+        };
+        assert_eq!(keys(2, 1).await, Vec::from_iter((0..40).chain(100..140)));
+        assert_eq!(keys(1, 4).await, Vec::from_iter(0..40));
     });
 }
 

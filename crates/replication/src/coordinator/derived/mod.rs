@@ -15,7 +15,8 @@
 //! what is in doubt is sent again, and to more replicas rather than to fewer.
 //!
 //! A write of a table with a log of its changes carries the rows of the log ([`super::cdc`]). They
-//! are taken off here, and go into the same group: no lock is taken for them and nothing is read.
+//! are taken off here, and go into the same group: no lock is taken for them and nothing is read;
+//! where they are of this shard, and nothing else has to be waited for, they enter in one step.
 //! Streams are chosen so that a log's partition is where the writes are that it tells of; where it
 //! is not, since one of them has moved, its rows go by the outbox, and are waited for.
 //!

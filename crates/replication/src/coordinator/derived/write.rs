@@ -56,16 +56,62 @@ struct Held {
 }
 
 impl Coordinator {
-    /// What follows from a write of a partition of this shard, if all of it is of this shard and
-    /// what has to be read for it is in memory.
+    /// What follows from a write of a partition of this shard, and what it carries, if all of it is
+    /// of this shard and what has to be read for it is in memory.
     pub(super) fn following(
         &self,
         write: FrozenView<'_>,
         before: &Before<'_>,
     ) -> Option<Following> {
         let schema = self.cluster.schema();
-        let entry = schema.table_by_id(write.table())?;
-        let plans = self.views.plans.of(&schema, entry).ok()?;
+        let table: &TableEntry = schema.table_by_id(write.table())?;
+        let base = (table, before.token());
+        let mut following = Following::default();
+        if write.has_attached() {
+            self.carried_at_once(&schema, base, write, &mut following)?;
+        }
+        if !table.views.is_empty() {
+            self.derived_at_once(&schema, base, (write, before), &mut following)?;
+        }
+        Some(following)
+    }
+
+    /// Takes off what a write carries, if all of it is of this shard.
+    fn carried_at_once(
+        &self,
+        schema: &Schema,
+        base: (&TableEntry, Token),
+        write: FrozenView<'_>,
+        following: &mut Following,
+    ) -> Option<()> {
+        if self.is_planted(Planted::LogsApart) {
+            return None;
+        }
+        for carried in write.attached() {
+            // What is not known yet is heard of first, and what is damaged is told, step by step.
+            let to = schema.table_by_id(carried.table())?;
+            carried.check_order(&to.schema.order).ok()?;
+            let token = Token::of(carried.key());
+            let is_here = to.tablets.shard_of(token) == self.shard;
+            if !is_here || !self.stays_here(base, (to, token)) {
+                return None;
+            }
+            debug_assert!(!carried.has_attached(), "with-the-write: carried twice");
+            following.others.push(carried.to_owned());
+        }
+        following.alone = Some(write.alone());
+        Some(())
+    }
+
+    /// Derives from a write, if all of that is of this shard.
+    fn derived_at_once(
+        &self,
+        schema: &Schema,
+        base: (&TableEntry, Token),
+        (write, before): (FrozenView<'_>, &Before<'_>),
+        following: &mut Following,
+    ) -> Option<()> {
+        let plans = self.views.plans.of(schema, base.0).ok()?;
         let need = derived::need(&plans.base, &plans.plans, write);
         let mut deriver = deriver_of(&plans, write, self.views.buffers.take());
         if !need.is_nothing()
@@ -76,20 +122,19 @@ impl Coordinator {
         }
         let (derived, buffers) = deriver.finish_reused();
         self.views.buffers.set(buffers);
-        let mut following = Following::new();
         for Derived { view, token, mutation } in derived {
             let view = schema.table_by_id(view)?;
             let is_here = view.tablets.shard_of(token) == self.shard;
-            if !is_here || !self.stays_here((entry, before.token()), (view, token)) {
+            if !is_here || !self.stays_here(base, (view, token)) {
                 return None;
             }
             debug_assert!(
                 mutation.view().is_ok_and(|it| Token::of(it.key()) == token),
                 "with-the-write: what was derived is of another partition"
             );
-            following.push(mutation);
+            following.others.push(mutation);
         }
-        Some(following)
+        Some(())
     }
 
     /// Writes mutations of partitions of this shard with all that they change in views, and all
