@@ -3,6 +3,7 @@
 use super::clustering::{ClusteringPlan, Slice, Step};
 use super::filter::{Filter, Test};
 use super::index::{self, Chosen};
+use super::lookup::{Found, Kind};
 use super::partition::{KeyValue, PartitionPlan};
 use super::posting::{IndexPlan, IndexRead};
 use super::relations::{
@@ -12,7 +13,7 @@ use super::relations::{
 use super::values::{Bound, Tuple, lower_comparison, upper_comparison};
 use crate::error::Error;
 use crate::term::{Env, Inputs, Preparer, Term};
-use model::{Column, ColumnKind, TableSchema, Type};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Type};
 use mutation::page::{ColumnForm, Resume};
 use std::rc::Rc;
 use syntax::ast::{Comparison, Relation};
@@ -30,6 +31,9 @@ pub struct Restrictions {
     pub index: Option<Box<IndexPlan>>,
     /// What the index says, tested row by row: a row may have changed since.
     pub rechecks: Vec<Filter>,
+    /// The regular column of which each row that passes these has a value that the index was asked
+    /// for; `None`: there is more to be tested.
+    pub looked_up: Option<ColumnId>,
     /// Whether it reads the same rows of every partition, and did not say `ALLOW FILTERING`.
     pub scans_unasked: bool,
 }
@@ -76,6 +80,7 @@ pub fn analyze(
         sliced || (!in_keys && !clustering.is_full() && !alone)
     });
     let rechecks = take_rechecks(table, chosen.as_ref(), &mut relations, inputs);
+    let looked_up = chosen.as_ref().and_then(|it| looked_up(table, &it.found));
     // All values of the first column that is not fixed, but a few: nearly what lies together.
     let lies_apart = |at: &usize| !in_keys || chosen.is_some() || clustering.fixed_count() < *at;
     let apart = apart || relations.not_in_of_clustering.iter().any(lies_apart);
@@ -104,6 +109,7 @@ pub fn analyze(
         filters,
         index,
         rechecks,
+        looked_up,
         scans_unasked,
     })
 }
@@ -169,6 +175,14 @@ fn take_rechecks(
         return Vec::new();
     }
     said.tests().into_iter().map(|test| column_filter(column, test, inputs)).collect()
+}
+
+/// The column whose value alone tells whether a row is still what the index was asked for.
+fn looked_up(table: &TableSchema, found: &Found) -> Option<ColumnId> {
+    let column = &table.columns[found.column];
+    let is_value = found.kind == Kind::Equal && found.filter.is_none();
+    let is_it = is_value && column.kind == ColumnKind::Regular && !column.ty.is_multi_cell();
+    is_it.then_some(column.id)
 }
 
 fn plan_partition(

@@ -8,6 +8,6 @@ mod plan;
 mod project;
 mod values;
 
-pub use plan::{Grouping, SelectPlan, columns_read, prepare};
+pub use plan::{FoundRows, Grouping, SelectPlan, columns_read, prepare};
 pub use project::Projection;
 pub use values::{COLUMN, ValuesPlan, prepare_values};

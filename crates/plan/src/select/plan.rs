@@ -33,6 +33,8 @@ pub struct SelectPlan {
     pub verbatim: bool,
     /// The outputs are columns as they are, and all that is read.
     pub projection: Option<Projection>,
+    /// The same of what an index leads to.
+    pub found: Option<FoundRows>,
     pub aggregates: Vec<(Aggregate, Option<Term>)>,
     pub grouping: Grouping,
     pub reversed: bool,
@@ -50,6 +52,15 @@ pub struct SelectPlan {
     /// Whose timeout it has, where it does not say one itself.
     pub service_level: Option<String>,
     pub metadata: Rc<ResultMetadata>,
+}
+
+/// How rows that an index leads to become rows of the result: those whose column has a value that
+/// the index was asked for, by columns as they are.
+#[derive(Debug)]
+pub struct FoundRows {
+    pub projection: Projection,
+    /// Its place among the regular columns that are read.
+    pub column: usize,
 }
 
 /// Which rows make one row of the result.
@@ -82,15 +93,13 @@ pub fn prepare(
     let purpose = if select.allow_filtering { Purpose::SelectFiltering } else { Purpose::Select };
     let restrictions = analyze(table, &select.filter, purpose, &mut preparer, &mut inputs)?;
     let grouping = grouping(table, select, !aggregates.is_empty())?;
-    let mut limit = |limit: &Option<Expr>, name: &str| {
-        let receiver = Receiver { name, ty: &Type::Int };
-        limit.as_ref().map(|expr| preparer.prepare(expr, receiver)).transpose()
+    let mut one = |expr: &Option<Expr>, name: &str, ty: &Type| {
+        expr.as_ref().map(|expr| preparer.prepare(expr, Receiver { name, ty })).transpose()
     };
-    let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
-    let limit = limit(&select.limit, "[limit]")?;
-    let receiver = Receiver { name: "[timeout]", ty: &Type::Duration };
-    let timeout = &select.using.timeout;
-    let timeout = timeout.as_ref().map(|expr| preparer.prepare(expr, receiver)).transpose()?;
+    let per_partition_limit = &select.per_partition_limit;
+    let per_partition_limit = one(per_partition_limit, "[per_partition_limit]", &Type::Int)?;
+    let limit = one(&select.limit, "[limit]", &Type::Int)?;
+    let timeout = one(&select.using.timeout, "[timeout]", &Type::Duration)?;
     check_limits(select, grouping)?;
     let reversed = reversed(table, select, &restrictions)?;
     if select.distinct {
@@ -106,7 +115,8 @@ pub fn prepare(
     let (columns, column_inputs, static_count) = columns_read(&inputs);
     let verbatim = is_verbatim(&inputs, &outputs, grouping) && restrictions.pass_all();
     let projection = Projection::of(&inputs, &column_inputs, &outputs, table.partition_key_count)
-        .filter(|_| grouping == Grouping::None && restrictions.pass_all());
+        .filter(|_| grouping == Grouping::None);
+    let (projection, found) = projections(&restrictions, projection, &columns[static_count..]);
     Ok(SelectPlan {
         is_plain: is_plain(select, reversed, &restrictions),
         allow_filtering: select.allow_filtering,
@@ -118,6 +128,7 @@ pub fn prepare(
         outputs,
         verbatim,
         projection,
+        found,
         aggregates,
         grouping,
         reversed,
@@ -133,6 +144,22 @@ pub fn prepare(
         table: entry,
         fragments_of: None,
     })
+}
+
+/// Of all rows, or of those that an index leads to, if they need no look at terms; `columns`: the
+/// regular ones that are read.
+fn projections(
+    restrictions: &Restrictions,
+    projection: Option<Projection>,
+    columns: &[(ColumnId, ColumnForm)],
+) -> (Option<Projection>, Option<FoundRows>) {
+    if restrictions.pass_all() {
+        return (projection, None);
+    }
+    let looked_up = restrictions.looked_up.filter(|_| restrictions.filters.is_empty());
+    let place = |id| columns.iter().position(|(column, _)| *column == id);
+    let found = projection.zip(looked_up.and_then(place));
+    (None, found.map(|(projection, column)| FoundRows { projection, column }))
 }
 
 /// Whether it is nothing out of the ordinary, which statistics count.

@@ -17,11 +17,14 @@
 use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Scan, natural};
 use crate::error::CqlError;
 use crate::request::Request;
+use cluster::TableEntry;
 use model::{ClusteringOrder, Token};
-use mutation::page::{Page, PageLayout, PageView, Partitions, Resume, RowShape, SendRange};
+use mutation::page::{
+    Page, PageLayout, PageRow, PageView, Partitions, Resume, RowShape, SendRange,
+};
 use plan::restrictions::{BaseRow, IndexPlan, IndexRead};
-use plan::select::{Grouping, SelectPlan};
-use replication::{Consistency, Coordinator, ReadOptions};
+use plan::select::{FoundRows, Grouping, SelectPlan};
+use replication::{Consistency, Coordinator, ReadError, ReadOptions};
 use runtime::time::{Instant, sleep};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -199,19 +202,7 @@ impl Scan<'_> {
                 .iter()
                 .map(|posting| (posting.read.token, self.index_command(walk.index, &posting.read)))
                 .collect();
-            let options = self.index_options();
-            let coordinator = self.request.coordinator;
-            let pages = match &commands[..] {
-                [(token, command)] => {
-                    vec![Box::pin(coordinator.read(view, *token, command, &options)).await]
-                }
-                _ => {
-                    let reads = commands
-                        .iter()
-                        .map(|(token, command)| coordinator.read(view, *token, command, &options));
-                    runtime::task::join_all(reads).await
-                }
-            };
+            let pages = self.read_all(view, &commands, &self.index_options()).await;
             for ((posting, page), (_, command)) in part.iter_mut().zip(pages).zip(&commands) {
                 let page = page?;
                 self.request.note(|| {
@@ -222,6 +213,30 @@ impl Scan<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads these pages: what is in memory one after the other, the rest at once.
+    async fn read_all(
+        &self,
+        table: &TableEntry,
+        commands: &[(Token, ReadCommand)],
+        options: &ReadOptions<'_>,
+    ) -> Vec<Result<Page, ReadError>> {
+        let coordinator = self.request.coordinator;
+        let now = |(token, command): &(Token, ReadCommand)| {
+            coordinator.read_now(table, *token, command, options)
+        };
+        let mut pages: Vec<Option<Result<Page, ReadError>>> = commands.iter().map(now).collect();
+        if pages.iter().any(Option::is_none) {
+            let left = commands.iter().zip(&pages).filter(|(_, page)| page.is_none());
+            let reads =
+                left.map(|((token, command), _)| coordinator.read(table, *token, command, options));
+            let read = Box::pin(runtime::task::join_all(reads)).await;
+            let places = pages.iter_mut().filter(|page| page.is_none());
+            places.zip(read).for_each(|(place, page)| *place = Some(page));
+        }
+        debug_assert!(pages.iter().all(Option::is_some), "bounded-ahead: a page is not read");
+        pages.into_iter().flatten().collect()
     }
 
     /// The read of the next page of an index.
@@ -276,11 +291,17 @@ impl Scan<'_> {
                 page.resume.clone_from(&left);
                 let more = left.is_some() || !is_last;
                 let over = self.ends_page(&page);
-                if let Consumed::Full(next) = self.consume(&mut page, more).await? {
+                let end = || group.end(walk.index.reads_partitions);
+                let consumed =
+                    match self.plan.found.as_ref().filter(|it| self.are_found(walk, it, &page)) {
+                        Some(found) => self.take_found(found, &mut page, more, end)?,
+                        None => self.consume(&mut page, more).await?,
+                    };
+                if let Consumed::Full(next) = consumed {
                     return Ok(Consumed::Full(next));
                 }
                 if more && (over || self.has_bytes()) {
-                    let place = left.unwrap_or_else(|| group.end(walk.index.reads_partitions));
+                    let place = left.unwrap_or_else(end);
                     return Ok(Consumed::Full(Some(self.with_count(place))));
                 }
                 let Some(next) = left else { break };
@@ -290,6 +311,36 @@ impl Scan<'_> {
             }
         }
         Ok(Consumed::All)
+    }
+
+    /// Whether all rows of a page are rows of the result, by the value that was looked up.
+    fn are_found(&self, walk: &Walk<'_>, found: &FoundRows, page: &Page) -> bool {
+        let is_plain = self.output.is_plain() && self.per_partition == u64::MAX;
+        if !is_plain || self.plan.distinct || self.room() < page.row_count {
+            return false;
+        }
+        let layout = PageLayout::new(&self.plan.columns, self.plan.static_count);
+        let has_value = |row: PageRow<'_>| {
+            let value = row.columns().nth(found.column).and_then(|column| column.value);
+            value.is_some_and(|value| walk.postings.iter().any(|it| it.read.value == value))
+        };
+        let mut partitions = PageView::trusted(&page.bytes, layout).partitions();
+        partitions.all(|one| 0 < one.row_count() && one.rows().all(has_value))
+    }
+
+    /// Takes the rows of such a page.
+    fn take_found(
+        &mut self,
+        found: &FoundRows,
+        page: &mut Page,
+        more: bool,
+        end: impl FnOnce() -> Resume,
+    ) -> Result<Consumed, CqlError> {
+        self.tombstones_seen += page.tombstones_seen;
+        if more && page.resume.is_none() && page.row_count == self.room() {
+            page.resume = Some(end());
+        }
+        self.project(&found.projection, page, more)
     }
 
     /// The first page of each, read at once.
@@ -318,11 +369,7 @@ impl Scan<'_> {
         }
         self.make_room(commands.len()).await?;
         self.request.note(|| format!("Reading {} partitions at once", commands.len()));
-        let coordinator = self.request.coordinator;
-        let reads = commands
-            .iter()
-            .map(|(token, command)| coordinator.read(&plan.table, *token, command, &limits));
-        let pages = runtime::task::join_all(reads).await;
+        let pages = self.read_all(&plan.table, &commands, &limits).await;
         Ok(pages.into_iter().collect::<Result<Vec<Page>, _>>()?)
     }
 
@@ -339,9 +386,9 @@ impl Scan<'_> {
 
 impl Group {
     /// The place behind it.
-    fn end(self, reads_partitions: bool) -> Resume {
-        let after = (!reads_partitions).then_some((self.last, 1));
-        Resume { key: self.key, after, rows_in_partition: 0 }
+    fn end(&self, reads_partitions: bool) -> Resume {
+        let after = (!reads_partitions).then(|| (self.last.clone(), 1));
+        Resume { key: self.key.clone(), after, rows_in_partition: 0 }
     }
 }
 
