@@ -1,6 +1,8 @@
 //! Statements of tools, past the socket.
 
-use query::{CqlError, Parameters, Prepared, Processor, Response, Session, Value, Values};
+use query::{
+    CqlError, Parameters, Prepared, Processor, Response, ResponseKind, Session, Value, Values,
+};
 use replication::Consistency;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -52,5 +54,32 @@ impl Statement {
             ..Parameters::plain(consistency)
         };
         self.processor.execute(&self.session, &self.prepared, &parameters).await
+    }
+
+    /// The same of a read, in pages of so many rows, to the last one.
+    pub(crate) async fn run_pages(
+        &self,
+        values: &[Value<'_>],
+        consistency: Consistency,
+        page_size: i32,
+    ) -> Result<(), CqlError> {
+        let mut state: Option<Vec<u8>> = None;
+        loop {
+            let parameters = Parameters {
+                values: Values::Positional(values),
+                skip_metadata: true,
+                page_size: Some(page_size),
+                paging_state: state.as_deref(),
+                ..Parameters::plain(consistency)
+            };
+            let page = self.processor.execute(&self.session, &self.prepared, &parameters).await?;
+            state = match page.kind {
+                ResponseKind::Rows(rows) => rows.paging_state,
+                _ => None,
+            };
+            if state.is_none() {
+                return Ok(());
+            }
+        }
     }
 }

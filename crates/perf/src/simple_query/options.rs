@@ -50,6 +50,10 @@ pub(crate) struct Options {
     pub(crate) version: Option<Version>,
     /// What is kept beside the table.
     pub(crate) derived: Derived,
+    /// Rows that have the same value of the column that is indexed.
+    pub(crate) matches: u64,
+    /// Rows of a page of a read; `None`: all rows in one.
+    pub(crate) page_size: Option<i32>,
     /// Whose permissions are looked up with each operation.
     pub(crate) role: Option<String>,
     pub(crate) plan: Plan,
@@ -69,6 +73,8 @@ impl Tool for Options {
             flag("counters", "Use a table of counters"),
             number("collection", "0", "Cells of a map in each row; 0: no map"),
             flag("index", "Index the first column; reads ask by it"),
+            number("matches", "1", "Rows that have the same value of the column with --index"),
+            number("page-size", "0", "Rows of a page of a read; 0: all rows in one"),
             flag("view", "Keep a view of the table by its first column"),
             flag("cdc", "Keep a log of the changes of the table (CDC)"),
             flag("query-single-key", "Always take the first key"),
@@ -111,6 +117,8 @@ impl Tool for Options {
             enable_index_cache: given.truth("enable-index-cache"),
             version: crate::writable(given),
             derived: derived(given)?,
+            matches: matches(given)?,
+            page_size: page_size(given)?,
             role: given.text("role").filter(|name| !name.is_empty()).map(str::to_owned),
             plan: Plan::take(given),
         })
@@ -185,6 +193,22 @@ fn derived(given: &Given) -> Result<Derived, String> {
         [(_, derived)] => Ok(derived),
         [(one, _), (other, _), ..] => Err(format!("--{one} and --{other} exclude each other")),
     }
+}
+
+fn matches(given: &Given) -> Result<u64, String> {
+    match given.number("matches") {
+        0 => Err("--matches: there is no value without rows".to_string()),
+        1 => Ok(1),
+        _ if !given.flag("index") => Err("--matches: only with --index".to_string()),
+        _ if given.flag("delete") => Err("--matches: not with --delete".to_string()),
+        matches => Ok(matches),
+    }
+}
+
+fn page_size(given: &Given) -> Result<Option<i32>, String> {
+    let size = given.number("page-size");
+    let size = i32::try_from(size).map_err(|_| format!("--page-size: too large: {size}"))?;
+    Ok((0 < size).then_some(size))
 }
 
 fn consistency(given: &Given) -> Result<replication::Consistency, String> {
@@ -262,6 +286,10 @@ mod tests {
         check_refusals::<Options>(&[
             ("--partitions many", "invalid value 'many' for '--partitions <N>'"),
             ("--write --delete", "exclude each other"),
+            ("--matches 10", "--matches: only with --index"),
+            ("--index --delete --matches 10", "--matches: not with --delete"),
+            ("--index --matches 0", "no value without rows"),
+            ("--page-size 3000000000", "--page-size: too large"),
             ("--consistency-level SOME", "no such level: SOME"),
             ("--strongly-consistent-tables", "no such tables"),
             ("--sstable-summary-ratio 0.01", "fixed"),

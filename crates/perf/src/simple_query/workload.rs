@@ -23,6 +23,10 @@ pub(crate) struct SingleRows {
     single_key: bool,
     /// How often the statement has the key.
     markers: usize,
+    /// How many keys have the same value of the first column.
+    matches: u64,
+    /// Of reads.
+    page_size: Option<i32>,
     consistency: Consistency,
     workers: Workers,
 }
@@ -39,7 +43,8 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
     let (statement, role) = (statement(options), options.role.clone());
     let (shards, partitions) = (runtime::shard_count(), options.partitions);
     let (plan, single_key) = (options.plan.clone(), options.single_key);
-    let consistency = options.consistency;
+    let (consistency, matches) = (options.consistency, options.matches);
+    let page_size = options.page_size.filter(|_| options.operation == Operation::Read);
     let markers = match options.operation {
         Operation::Write => write_markers(options),
         _ => 1,
@@ -66,6 +71,8 @@ pub(crate) async fn prepare(options: &Options) -> Result<(), String> {
                 next: Cell::new(0),
                 single_key,
                 markers,
+                matches,
+                page_size,
                 consistency,
                 workers: Workers::new(&plan),
             }));
@@ -177,8 +184,8 @@ fn statement(options: &Options) -> String {
 async fn populate(options: &Options) -> Result<(), String> {
     let statement = Statement::prepare(&write_statement(options)).await?;
     for number in 0..options.partitions {
-        let key = number.to_be_bytes();
-        let values = [Value::Bytes(&key); 2];
+        let (first, key) = ((number / options.matches).to_be_bytes(), number.to_be_bytes());
+        let values = [Value::Bytes(&first), Value::Bytes(&key)];
         let done = statement.run(&values[..write_markers(options)], Consistency::One).await;
         done.map_err(|error| error.to_string())?;
         runtime::task::yield_if_needed().await;
@@ -189,7 +196,8 @@ async fn populate(options: &Options) -> Result<(), String> {
     if options.flush { flush().await } else { Ok(()) }
 }
 
-/// Markers of [`write_statement`], each of which is the key.
+/// Markers of [`write_statement`]: the key, and before it the first column where something is
+/// derived.
 fn write_markers(options: &Options) -> usize {
     if options.derived == Derived::Nothing { 1 } else { 2 }
 }
@@ -215,8 +223,12 @@ impl Workload for SingleRows {
         let index = self.next.get();
         self.next.set((index + 1) % self.keys.len());
         let number = if self.single_key { 0 } else { self.keys[index] };
-        let key = number.to_be_bytes();
-        let values = [Value::Bytes(&key); 2];
-        self.statement.run(&values[..self.markers], self.consistency).await.map(|_| ())
+        let (first, key) = ((number / self.matches).to_be_bytes(), number.to_be_bytes());
+        let values = [Value::Bytes(&first), Value::Bytes(&key)];
+        let values = &values[..self.markers];
+        match self.page_size {
+            None => self.statement.run(values, self.consistency).await.map(|_| ()),
+            Some(size) => self.statement.run_pages(values, self.consistency, size).await,
+        }
     }
 }
