@@ -8,7 +8,7 @@
 //! rows: `options`, `table`, `key`, `key_condition`, `row`, `write` (what a write makes of an item;
 //! pure). On the node: `node` (what requests share), `led` (what leaders of rounds answer), `part`
 //! (parts of transactions), `owner` (writes that read before), `system` (the node's own tables),
-//! `items`, `batch`, `query`, `tables`, `tag_operations`, `transact`; `operations` (by name),
+//! `items`, `batch`, `query`, `tables`, `tag_operations`, `ttl`, `transact`; `operations` (by name),
 //! `connection`, `server` (listeners).
 //!
 //! Invariants
@@ -48,6 +48,7 @@ mod tag_operations;
 mod tags;
 mod throughput;
 mod transact;
+mod ttl;
 pub mod update;
 pub mod value;
 mod write;

@@ -10,6 +10,7 @@ use crate::request::Request;
 use crate::tables;
 use crate::tag_operations;
 use crate::transact;
+use crate::ttl;
 use crate::write::Operation;
 use runtime::time::Instant;
 
@@ -82,10 +83,8 @@ async fn named(
         "UpdateTable" => tables::update(node, caller, body).await,
         "TransactWriteItems" => transact::write(node, caller, body).await,
         "TransactGetItems" => transact::get(node, caller, body).await,
-        "DescribeTimeToLive" => time_to_live(node, body),
-        "UpdateTimeToLive" => {
-            Err(Error::validation("UpdateTimeToLive: expiry of items is not supported yet"))
-        }
+        "DescribeTimeToLive" => ttl::describe(node, body),
+        "UpdateTimeToLive" => ttl::update(node, caller, body).await,
         "DescribeTable" => tables::describe_one(node, caller, body),
         "ListTables" => tables::list(node, caller, body),
         "TagResource" => tag_operations::tag(node, caller, body).await,
@@ -113,13 +112,6 @@ fn endpoints(node: &Node, host: &str) -> Result<String, Error> {
     object.close();
     out.push_str("]}");
     Ok(out)
-}
-
-/// `DescribeTimeToLive`: items do not expire.
-fn time_to_live(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    node.table(&request.need_string("TableName")?)?;
-    Ok("{\"TimeToLiveDescription\":{\"TimeToLiveStatus\":\"DISABLED\"}}".to_owned())
 }
 
 /// `DescribeContinuousBackups`: there are none.

@@ -223,6 +223,8 @@ impl TableOptions {
     pub const LARGE_DATA_GUARDRAILS: &str = "large_data_guardrails_enabled";
     /// The extension that names the column that says when a row expires.
     pub const ROW_TTL_COLUMN: &str = "row_ttl_column";
+    /// The extension that names the attribute that says when an item of the DynamoDB API expires.
+    pub const ITEM_TTL_ATTRIBUTE: &str = "item_ttl_attribute";
 
     /// Whether writes have limits for large data.
     pub fn has_large_data_guardrails(&self) -> bool {

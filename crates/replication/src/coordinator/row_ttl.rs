@@ -1,25 +1,31 @@
-//! Per-row TTL: tables with a TTL column are scanned, and expired rows are deleted.
+//! Rows that say when they expire: their tables are scanned, and expired rows are deleted.
 //!
-//! The column holds seconds since the epoch (`int`, `bigint`) or a `timestamp`. A time more than
-//! five years ago is taken for a mistake, and its row stays.
+//! A column of CQL holds seconds since the epoch (`int`, `bigint`) or a `timestamp`; an attribute
+//! of the DynamoDB API a number of seconds (`clock`). A time more than five years ago is taken for
+//! a mistake, and its row stays.
 //!
 //! Invariants
 //!  - *later-writes-stay*: a deletion has the time at which its page was read, so that later
 //!    writes, such as a later expiry, are not covered.
 //!  - *one-scan*: shard 0 scans, one page after the other.
-//!  - *told-once*: each node deletes what it has itself; but where a log tells of deletions, the
-//!    first of the replicas that are alive does so for all. If it dies, or others take it for dead,
-//!    in the midst of that, a deletion may be told twice.
+//!  - *told-once*: each node deletes what it has itself; but where a log tells of deletions, and of
+//!    items, the first of the replicas that are alive does so for all. If it dies, or others take
+//!    it for dead, in the midst of that, a deletion may be told twice.
+//!  - *still-expired*: who deletes for all has asked a quorum whether the row has expired, and the
+//!    deletion has the time of that question. So a later expiry that was acknowledged is not lost
+//!    because this replica missed it.
+
+mod clock;
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::options::{Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::range;
+use clock::Clock;
 use cluster::settings::{Settings, anything};
 use cluster::{Live, TableEntry, TableKind};
 use derived::log::Origin;
-use model::schema::TableOptions;
-use model::{Column, TableSchema, Token, Type, value};
-use mutation::page::{ColumnForm, Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
+use model::{TableSchema, Token};
+use mutation::page::{Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
 use mutation::{FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
 use runtime::time::{Instant, sleep};
 use std::cell::Cell;
@@ -75,7 +81,7 @@ pub(crate) async fn scan_all() {
             .keyspaces
             .values()
             .flat_map(|it| it.tables.values())
-            .filter(|table| ttl_column(&table.schema).is_some())
+            .filter(|table| Clock::of(&table.schema).is_some())
             .cloned()
             .collect();
         for table in tables {
@@ -92,18 +98,21 @@ pub(crate) async fn scan_all() {
     }
 }
 
-/// The column that says when a row expires.
-fn ttl_column(table: &TableSchema) -> Option<&Column> {
-    table.column(table.options.extension(TableOptions::ROW_TTL_COLUMN)?)
+/// A row that has expired, and its deletion.
+struct Expired {
+    token: Token,
+    partition: Vec<u8>,
+    clustering: Vec<u8>,
+    deletion: FrozenMutation,
 }
 
 async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), String> {
-    let Some(column) = ttl_column(&table.schema) else { return Ok(()) };
+    let Some(clock) = Clock::of(&table.schema) else { return Ok(()) };
     if table.kind != TableKind::Stored {
         return Ok(());
     }
     let options = ReadOptions::new(Consistency::LocalOne, PAGE_TIMEOUT);
-    let mut command = command(&table.schema, column);
+    let mut command = command(&table.schema, clock);
     loop {
         let asked_at = runtime::time::wall_micros();
         command.now = asked_at.div_euclid(1_000_000);
@@ -115,12 +124,12 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
                 page.map_err(|error| error.to_string())?
             }
         };
-        for (token, deletion) in deletions(&table.schema, column, &command, &page, asked_at) {
-            let has_deleted = match table.log {
-                Some(_) => delete_for_all(coordinator, table, token, deletion).await?,
-                None => {
-                    let shard = table.tablets.shard_of(token);
-                    let applied = coordinator.apply(shard, deletion).await;
+        for row in expired(&table.schema, clock, &command, &page, asked_at) {
+            let has_deleted = match clock.is_for_all(table) {
+                true => delete_for_all(coordinator, table, clock, &row).await?,
+                false => {
+                    let shard = table.tablets.shard_of(row.token);
+                    let applied = coordinator.apply(shard, row.deletion).await;
                     applied.map_err(|error| error.to_string())?;
                     true
                 }
@@ -141,10 +150,11 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
 async fn delete_for_all(
     coordinator: &Coordinator,
     table: &TableEntry,
-    token: Token,
-    deletion: FrozenMutation,
+    clock: Clock<'_>,
+    row: &Expired,
 ) -> Result<bool, String> {
-    debug_assert!(table.log.is_some(), "told-once: nobody tells of it");
+    debug_assert!(clock.is_for_all(table), "told-once: each node deletes what it has");
+    let token = row.token;
     if let Some(replicas) = coordinator.replicas(table, token) {
         let places = coordinator.places();
         let alive = replicas.iter().filter(|it| it.is_here || places.is_alive(it.host_id));
@@ -153,15 +163,51 @@ async fn delete_for_all(
             return Ok(false);
         }
     }
+    let Some(deletion) = asked_again(coordinator, table, clock, row).await? else {
+        return Ok(false);
+    };
     let (consistency, kind) = (Consistency::LocalQuorum, WriteKind::Simple);
     let options = WriteOptions { consistency, timeout: PAGE_TIMEOUT, kind, limit: None };
-    let logged = coordinator.logged(table, deletion, &options, Origin::RowTtl).await;
-    let logged = logged.map_err(|error| error.to_string())?;
-    let written = coordinator.write(table, token, logged, &options).await;
+    let written = match table.log {
+        Some(_) => {
+            let logged = coordinator.logged(table, deletion, &options, Origin::RowTtl).await;
+            let logged = logged.map_err(|error| error.to_string())?;
+            coordinator.write(table, token, logged, &options).await
+        }
+        None => coordinator.write(table, token, deletion, &options).await,
+    };
     written.map(|()| true).map_err(|error| error.to_string())
 }
 
-fn command(table: &TableSchema, column: &Column) -> ReadCommand {
+/// The deletion of a row of which a quorum says that it has expired (*still-expired*).
+async fn asked_again(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+    clock: Clock<'_>,
+    row: &Expired,
+) -> Result<Option<FrozenMutation>, String> {
+    let asked_at = runtime::time::wall_micros();
+    let range = match row.clustering.is_empty() {
+        true => SendRange::full(),
+        false => SendRange::of_prefix(&row.clustering),
+    };
+    let command = ReadCommand {
+        partitions: Partitions::Key(row.partition.clone()),
+        ranges: vec![range],
+        row_limit: 1,
+        tombstone_limit: u64::MAX,
+        now: asked_at.div_euclid(1_000_000),
+        ..command(&table.schema, clock)
+    };
+    let options = ReadOptions::new(Consistency::LocalQuorum, PAGE_TIMEOUT);
+    let page = coordinator.read(table, row.token, &command, &options).await;
+    let page = page.map_err(|error| error.to_string())?;
+    let mut found = expired(&table.schema, clock, &command, &page, asked_at);
+    debug_assert!(found.len() <= 1, "still-expired: another row");
+    Ok(found.pop().map(|row| row.deletion))
+}
+
+fn command(table: &TableSchema, clock: Clock<'_>) -> ReadCommand {
     let bound = |token, after| RingBound { token, key: None, after };
     ReadCommand {
         table: table.id,
@@ -171,7 +217,7 @@ fn command(table: &TableSchema, column: &Column) -> ReadCommand {
         },
         ranges: vec![SendRange::full()],
         reversed: false,
-        columns: vec![(column.id, ColumnForm::Value)],
+        columns: clock.columns(),
         static_count: 0,
         row_limit: PAGE_ROWS,
         per_partition_limit: u64::MAX,
@@ -186,24 +232,21 @@ fn command(table: &TableSchema, column: &Column) -> ReadCommand {
     }
 }
 
-/// The deletions of the rows of a page that have expired at `now_micros`.
-fn deletions(
+/// The rows of a page that have expired at `now_micros`.
+fn expired(
     table: &TableSchema,
-    column: &Column,
+    clock: Clock<'_>,
     command: &ReadCommand,
     page: &Page,
     now_micros: i64,
-) -> Vec<(Token, FrozenMutation)> {
+) -> Vec<Expired> {
     let now_secs = now_micros.div_euclid(1_000_000);
     let tombstone = Tombstone::new(now_micros, now_secs);
     debug_assert!(!tombstone.covers(now_micros + 1), "later-writes-stay: {tombstone:?}");
     let mut found = Vec::new();
     for partition in PageView::trusted(&page.bytes, command.layout()).partitions() {
         for row in partition.rows() {
-            let value = row.columns().next().and_then(|column| column.value);
-            let Some(at_secs) = value.and_then(|bytes| expiry_secs(&column.ty, bytes)) else {
-                continue;
-            };
+            let Some(at_secs) = clock.at(table, &partition, &row) else { continue };
             if now_secs < at_secs || at_secs < now_secs - EXPIRED_SECS_MAX {
                 continue;
             }
@@ -215,40 +258,17 @@ fn deletions(
                 deleted.tombstone(tombstone);
                 builder.row(row.clustering(), &deleted.finish());
             }
-            found.push((Token::of(partition.key()), builder.freeze()));
+            found.push(Expired {
+                token: Token::of(partition.key()),
+                partition: partition.key().to_vec(),
+                clustering: row.clustering().to_vec(),
+                deletion: builder.freeze(),
+            });
         }
     }
     let (deleted, read) = (found.len() as u64, page.row_count);
     assert!(deleted <= read, "later-writes-stay: {deleted} deletions of {read} rows");
-    let ordered = found.is_sorted_by_key(|(token, _)| *token);
+    let ordered = found.is_sorted_by_key(|row| row.token);
     debug_assert!(ordered, "one-scan: a page out of order");
     found
-}
-
-/// When a row expires, seconds since the epoch.
-fn expiry_secs(ty: &Type, bytes: &[u8]) -> Option<i64> {
-    match ty {
-        Type::Int => value::decode_i32(bytes).map(i64::from),
-        Type::BigInt => value::decode_i64(bytes),
-        Type::Timestamp => value::decode_i64(bytes).map(|millis| millis.div_euclid(1000)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_seconds_or_milliseconds() {
-        let check = |ty: Type, bytes: &[u8], expected: Option<i64>| {
-            assert_eq!(expiry_secs(&ty, bytes), expected, "{ty:?}");
-        };
-        check(Type::Int, &7i32.to_be_bytes(), Some(7));
-        check(Type::BigInt, &(1i64 << 40).to_be_bytes(), Some(1 << 40));
-        check(Type::Timestamp, &1999i64.to_be_bytes(), Some(1));
-        check(Type::Timestamp, &(-1i64).to_be_bytes(), Some(-1));
-        check(Type::BigInt, b"", None);
-        check(Type::Text, b"12345678", None);
-    }
 }
