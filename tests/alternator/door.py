@@ -8,12 +8,21 @@ from botocore.config import Config
 _numbers = itertools.count(1)
 
 
+def _facts(node, key="any", secret="any"):
+    return {
+        "endpoint_url": f"http://{node.address}:8000", "region_name": "us-east-1",
+        "aws_access_key_id": key, "aws_secret_access_key": secret,
+        "config": Config(retries={"max_attempts": 0}, read_timeout=60)}
+
+
 def dynamodb(node, key="any", secret="any"):
     """A resource of boto3 that asks this node, once."""
-    return boto3.resource(
-        "dynamodb", endpoint_url=f"http://{node.address}:8000", region_name="us-east-1",
-        aws_access_key_id=key, aws_secret_access_key=secret,
-        config=Config(retries={"max_attempts": 0}, read_timeout=60))
+    return boto3.resource("dynamodb", **_facts(node, key, secret))
+
+
+def streams(node):
+    """A client of boto3 for streams of this node."""
+    return boto3.client("dynamodbstreams", **_facts(node))
 
 
 @contextlib.contextmanager

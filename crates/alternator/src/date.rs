@@ -1,4 +1,4 @@
-//! The time as HTTP says it. Pure.
+//! The time as HTTP says it, and as labels have it. Pure.
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
@@ -12,6 +12,15 @@ pub(crate) fn of(seconds: i64) -> String {
     let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
     let month = MONTHS[month as usize - 1];
     format!("{name}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+/// Of milliseconds since the epoch: `2026-11-27T08:58:03.007`.
+pub(crate) fn iso(millis: i64) -> String {
+    let (seconds, millis) = (millis.div_euclid(1000), millis.rem_euclid(1000));
+    let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}")
 }
 
 /// Year, month and day of a day since the epoch. Years are counted from March here, in eras of 400.
@@ -35,5 +44,6 @@ mod tests {
         assert_eq!(of(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(of(1_709_164_800), "Thu, 29 Feb 2024 00:00:00 GMT");
         assert_eq!(of(1_795_769_883), "Fri, 27 Nov 2026 08:58:03 GMT");
+        assert_eq!(iso(1_795_769_883_007), "2026-11-27T08:58:03.007");
     }
 }

@@ -8,8 +8,8 @@
 //! rows: `options`, `table`, `key`, `key_condition`, `row`, `write` (what a write makes of an item;
 //! pure). On the node: `node` (what requests share), `led` (what leaders of rounds answer), `part`
 //! (parts of transactions), `owner` (writes that read before), `system` (the node's own tables),
-//! `items`, `batch`, `query`, `tables`, `tag_operations`, `ttl`, `transact`; `operations` (by name),
-//! `connection`, `server` (listeners).
+//! `items`, `batch`, `query`, `table_facts`, `streams`, `tables`, `tag_operations`, `ttl`,
+//! `transact`; `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -41,8 +41,10 @@ mod request;
 mod row;
 mod server;
 pub mod sign;
+mod streams;
 mod system;
 mod table;
+mod table_facts;
 mod tables;
 mod tag_operations;
 mod tags;

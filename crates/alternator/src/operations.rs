@@ -7,6 +7,7 @@ use crate::json::Object;
 use crate::node::{Caller, Node};
 use crate::query;
 use crate::request::Request;
+use crate::streams;
 use crate::tables;
 use crate::tag_operations;
 use crate::transact;
@@ -16,8 +17,14 @@ use runtime::time::Instant;
 
 /// What the header `X-Amz-Target` begins with.
 const TARGET: &str = "DynamoDB_20120810.";
+/// The same of operations on streams.
+const STREAMS_TARGET: &str = "DynamoDBStreams_20120810.";
 
-/// The operations that there are.
+/// The operations on streams.
+const STREAMS_OPERATIONS: [&str; 4] =
+    ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"];
+
+/// All others.
 const OPERATIONS: [&str; 22] = [
     "BatchGetItem",
     "BatchWriteItem",
@@ -50,8 +57,13 @@ pub(crate) async fn answer(
     (target, host): (&str, &str),
     body: &str,
 ) -> Result<String, Error> {
-    let name = target.strip_prefix(TARGET);
-    let Some(name) = name.and_then(|name| OPERATIONS.iter().find(|known| **known == name)) else {
+    let known = match target.strip_prefix(TARGET) {
+        Some(name) => OPERATIONS.iter().find(|known| **known == name),
+        None => target
+            .strip_prefix(STREAMS_TARGET)
+            .and_then(|name| STREAMS_OPERATIONS.iter().find(|known| **known == name)),
+    };
+    let Some(name) = known else {
         node.met.add(&node.met.unsupported);
         let shown: String = target.chars().take(100).collect();
         let text = format!("Unsupported operation {shown}");
@@ -85,6 +97,10 @@ async fn named(
         "TransactGetItems" => transact::get(node, caller, body).await,
         "DescribeTimeToLive" => ttl::describe(node, body),
         "UpdateTimeToLive" => ttl::update(node, caller, body).await,
+        "ListStreams" => streams::list(node, caller, body),
+        "DescribeStream" => streams::describe(node, caller, body),
+        "GetShardIterator" => streams::iterator(node, caller, body),
+        "GetRecords" => streams::records(node, caller, body).await,
         "DescribeTable" => tables::describe_one(node, caller, body),
         "ListTables" => tables::list(node, caller, body),
         "TagResource" => tag_operations::tag(node, caller, body).await,

@@ -45,6 +45,7 @@ pub(crate) struct Options {
     pub(crate) enforce_authorization: Live<bool>,
     pub(crate) warn_authorization: Live<bool>,
     timeout_in_ms: Live<i64>,
+    streams_time_window_s: Live<f64>,
     max_items_in_batch_write: Live<i64>,
     pub(crate) describe_endpoints: Live<Rc<str>>,
     pub(crate) allow_system_table_write: Live<bool>,
@@ -73,6 +74,11 @@ impl Options {
             enforce_authorization: flag("alternator_enforce_authorization"),
             warn_authorization: flag("alternator_warn_authorization"),
             timeout_in_ms: number("alternator_timeout_in_ms", 10_000),
+            streams_time_window_s: settings.register(
+                "alternator_streams_time_window_s",
+                10.0,
+                anything,
+            ),
             max_items_in_batch_write: number("alternator_max_items_in_batch_write", 100),
             describe_endpoints: text("alternator_describe_endpoints"),
             allow_system_table_write: flag("alternator_allow_system_table_write"),
@@ -98,6 +104,12 @@ impl Options {
 
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_in_ms.get().clamp(1, 3_600_000) as u64)
+    }
+
+    /// How old changes are that streams show.
+    pub(crate) fn streams_window(&self) -> Duration {
+        let secs = self.streams_time_window_s.get();
+        Duration::from_secs_f64(if secs.is_finite() { secs.clamp(0.0, 86_400.0) } else { 86_400.0 })
     }
 
     /// How an answer of so many bytes is packed, for a client that takes these.

@@ -7,15 +7,17 @@ use crate::error::{Error, Kind};
 use crate::json::{Json, Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
+use crate::streams::{self, Specification};
 use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name, key_type_name};
+use crate::table_facts::{arn, context, write_keys};
 use crate::tag_operations::{change_tags, given_tags, kept};
 use crate::tags::{self, Tags};
 use crate::throughput;
 use auth::{Permission, Resource};
-use cluster::{Authorizer, Cluster, Schema, SchemaChange, centers, features};
+use cluster::{Authorizer, Cluster, Schema, SchemaChange};
 use model::schema::TableOptions;
 use model::{Keyspace, TableSchema, Type};
-use plan::ddl::{Context, Rules, decide};
+use plan::ddl::decide;
 use syntax::Position;
 use syntax::ast::{
     CreateKeyspace, Literal, LiteralKind, Name, Property, PropertyValue, SchemaStatement,
@@ -37,6 +39,7 @@ struct Wanted {
     /// Names and types: hash, then range.
     keys: Vec<(String, Type)>,
     tags: Tags,
+    stream: Option<Specification>,
 }
 
 /// `CreateTable`
@@ -56,12 +59,21 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
         )
     };
     let asked = wanted.clone();
+    let mut context = context(node);
+    context.has_streams |= keyspace.initial_tablets.is_some();
     let change = move |schema: &Schema| {
         if schema.keyspace(&keyspace.name).is_some() {
             return Err(exists(&asked.name));
         }
-        let table = schema_of(&asked, &keyspace.name, id)?;
-        Ok(vec![SchemaChange::CreateKeyspace(keyspace.clone()), SchemaChange::CreateTable(table)])
+        let mut table = schema_of(&asked, &keyspace.name, id)?;
+        if let Some(stream) = asked.stream {
+            stream.apply(&mut table, runtime::time::wall_micros().div_euclid(1000))?;
+        }
+        let tables = vec![SchemaChange::CreateTable(table)];
+        let tables = plan::ddl::with_logs(schema, tables, &context);
+        let mut changes = vec![SchemaChange::CreateKeyspace(keyspace.clone())];
+        changes.extend(tables.map_err(|error| Error::validation(error.to_string()))?);
+        Ok(changes)
     };
     let access = node.cluster.access();
     let creator = caller.role.clone().filter(|_| access.authorizer() != Authorizer::AllowAll);
@@ -92,7 +104,6 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
              {name} is no key: number of attributes in KeySchema does not match"
         )));
     }
-    refuse_enabled(request, "StreamSpecification", "StreamEnabled")?;
     refuse_enabled(request, "SSESpecification", "Enabled")?;
     let mut tags = match request.list("Tags")? {
         Some(list) => given_tags(list)?,
@@ -104,7 +115,9 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     }
     let now = runtime::time::wall_micros().div_euclid(1000);
     tags.insert(tags::CREATED.to_owned(), now.to_string());
-    Ok(Wanted { name, keys, tags })
+    // No stream is what a table has anyway.
+    let stream = streams::asked(request)?.filter(|it| *it != Specification::Close);
+    Ok(Wanted { name, keys, tags, stream })
 }
 
 /// What is there in ScyllaDB or in the service, and not here yet.
@@ -204,24 +217,10 @@ fn keys(
 /// The keyspace of a table, decided as one of CQL is that says nothing but its copies.
 pub(crate) fn keyspace(node: &Node, table: &str) -> Result<Keyspace, Error> {
     let cluster = &node.cluster;
-    let data_centers = centers::data_centers(&cluster.topology(), cluster.node());
-    let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);
-    let least = data_centers.iter().map(|center| center.owners).filter(|owners| 0 < *owners).min();
+    let context = context(node);
+    let owners = context.data_centers.iter().map(|center| center.owners);
+    let least = owners.filter(|owners| 0 < *owners).min();
     let copies = if COPIES <= least.unwrap_or(1) { COPIES } else { 1 };
-    let rules = Rules::of(&node.processor.options().analysis).among(nodes as i64);
-    let context = Context {
-        keyspace: None,
-        data_centers,
-        table_id: Cluster::new_table_id(),
-        log_id: Cluster::new_table_id(),
-        now_micros: runtime::time::wall_micros(),
-        timestamp: None,
-        rules,
-        has_views: cluster.topology().allows(features::VIEWS),
-        // A keyspace has no log.
-        has_cdc: false,
-        has_streams: false,
-    };
     // A name that keyspaces of CQL may have; the true one has other letters, too.
     let text = format!("alternator{}", Cluster::new_table_id().simple());
     let statement = SchemaStatement::CreateKeyspace(CreateKeyspace {
@@ -270,32 +269,35 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
     built.map_err(|invalid| Error::validation(invalid.to_string()))
 }
 
-/// `UpdateTable`: how it is paid for.
+/// `UpdateTable`: how it is paid for, and its stream.
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let table = node.table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Alter, &table)?;
-    let others = [
-        "GlobalSecondaryIndexUpdates",
-        "StreamSpecification",
-        "SSESpecification",
-        "ReplicaUpdates",
-    ];
+    let others = ["GlobalSecondaryIndexUpdates", "SSESpecification", "ReplicaUpdates"];
     if let Some(name) = others.into_iter().find(|name| request.get(name).is_some()) {
         return Err(Error::validation(format!("UpdateTable: {name} is not supported yet")));
     }
-    if request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_none() {
+    let is_billed = request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_some();
+    let stream = streams::asked(&request)?;
+    if !is_billed && stream.is_none() {
         return Err(Error::validation(
-            "UpdateTable: At least one of BillingMode and ProvisionedThroughput is required",
+            "UpdateTable: At least one of BillingMode, ProvisionedThroughput and \
+             StreamSpecification is required",
         ));
     }
-    let throughput = throughput::of(&request)?;
-    let change = move |tags: &mut Tags| {
-        tags.remove(tags::THROUGHPUT);
-        tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
-    };
-    change_tags(node, &table, change).await?;
+    if is_billed {
+        let throughput = throughput::of(&request)?;
+        let change = move |tags: &mut Tags| {
+            tags.remove(tags::THROUGHPUT);
+            tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
+        };
+        change_tags(node, &table, change).await?;
+    }
+    if let Some(stream) = stream {
+        streams::change(node, &table, stream).await?;
+    }
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     describe(node, &node.table(&table.name)?, "ACTIVE", object.member("TableDescription"));
@@ -336,12 +338,6 @@ pub(crate) fn describe_one(node: &Node, caller: &Caller, body: &str) -> Result<S
     Ok(out)
 }
 
-/// By which name tables are known outside of their cluster.
-pub(crate) fn arn(node: &Node, table: &Table) -> String {
-    let center = &node.cluster.node().data_center;
-    format!("arn:aws:dynamodb:{center}:000000000000:table/{}", table.name)
-}
-
 /// Appends the description of a table.
 pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut String) {
     let schema = &table.entry.schema;
@@ -358,21 +354,13 @@ pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut Strin
         return object.close();
     }
     object.json("CreationDateTime", &seconds);
-    write_list(
-        table.key_columns().iter().enumerate(),
-        object.member("KeySchema"),
-        |(at, key), out| {
-            let mut part = Object::open(out);
-            part.string("AttributeName", &key.name);
-            part.string("KeyType", if at == 0 { "HASH" } else { "RANGE" });
-            part.close();
-        },
-    );
+    write_keys(table, object.member("KeySchema"));
     write_list(table.key_columns(), object.member("AttributeDefinitions"), |key, out| {
         let mut part = Object::open(out);
         part.string("AttributeName", &key.name).string("AttributeType", key_type_name(&key.ty));
         part.close();
     });
+    streams::write_latest(node, table, &mut object);
     object.json("ItemCount", "0").json("TableSizeBytes", "0");
     object.close();
 }

@@ -80,6 +80,11 @@ pub fn decide(schema: &Schema, statement: &SchemaStatement, context: &Context) -
     Ok(changes)
 }
 
+/// These changes of tables, which no statement asks for, with what they mean for logs of changes.
+pub fn with_logs(schema: &Schema, changes: Vec<SchemaChange>, context: &Context) -> Decision {
+    cdc::follow(schema, changes, context)
+}
+
 fn asked(schema: &Schema, statement: &SchemaStatement, context: &Context) -> Decision {
     match statement {
         SchemaStatement::CreateKeyspace(it) => keyspace::create(schema, it, context),

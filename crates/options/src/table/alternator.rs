@@ -33,7 +33,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Seconds between scans for expired rows, in CQL tables too",
     )
     .live(),
-    decimal("alternator_streams_time_window_s", "10", "Seconds until changes are shown").idle(),
+    decimal("alternator_streams_time_window_s", "10", "Seconds until changes are shown").live(),
     flag("alternator_streams_increased_compatibility", "false", "Leave out what changes nothing")
         .live()
         .idle(),

@@ -1,0 +1,45 @@
+//! What operations on tables and on their streams share: names for the outside, keys, and what
+//! decisions on the schema have to know.
+
+use crate::json::{Object, write_list};
+use crate::node::Node;
+use crate::table::Table;
+use cluster::{Cluster, centers, features};
+use plan::ddl::{Context, Rules};
+
+/// What a decision on the schema has to know.
+pub(crate) fn context(node: &Node) -> Context {
+    let cluster = &node.cluster;
+    let topology = cluster.topology();
+    let data_centers = centers::data_centers(&topology, cluster.node());
+    let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);
+    Context {
+        keyspace: None,
+        data_centers,
+        table_id: Cluster::new_table_id(),
+        log_id: Cluster::new_table_id(),
+        now_micros: runtime::time::wall_micros(),
+        timestamp: None,
+        rules: Rules::of(&node.processor.options().analysis).among(nodes as i64),
+        has_views: topology.allows(features::VIEWS),
+        has_cdc: topology.allows(features::CDC),
+        // A node that is alone makes those of the ring with the table.
+        has_streams: !topology.streams().is_empty() || topology.present().next().is_none(),
+    }
+}
+
+/// By which name tables are known outside of their cluster.
+pub(crate) fn arn(node: &Node, table: &Table) -> String {
+    let center = &node.cluster.node().data_center;
+    format!("arn:aws:dynamodb:{center}:000000000000:table/{}", table.name)
+}
+
+/// Appends which attributes are the key.
+pub(crate) fn write_keys(table: &Table, out: &mut String) {
+    write_list(table.key_columns().iter().enumerate(), out, |(at, key), out| {
+        let mut part = Object::open(out);
+        part.string("AttributeName", &key.name);
+        part.string("KeyType", if at == 0 { "HASH" } else { "RANGE" });
+        part.close();
+    });
+}
