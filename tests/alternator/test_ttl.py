@@ -51,6 +51,13 @@ def test_one_attribute_says_it(db):
             enable(t, enabled=False)
         with pytest.raises(ClientError, match="ValidationException.*length"):
             enable(t, "x" * 256)
+        # Where ScyllaDB keeps it.
+        arn = t.meta.client.describe_table(TableName=t.name)["Table"]["TableArn"]
+        tag = "system:ttl_attribute"
+        with pytest.raises(ClientError, match="ValidationException.*internal"):
+            t.meta.client.tag_resource(ResourceArn=arn, Tags=[{"Key": tag, "Value": "x"}])
+        with pytest.raises(ClientError, match="ValidationException.*internal"):
+            t.meta.client.untag_resource(ResourceArn=arn, TagKeys=[tag])
 
 
 @pytest.mark.parametrize("range_type", [None, "S"])

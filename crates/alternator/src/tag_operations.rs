@@ -34,7 +34,7 @@ pub(crate) fn given_tags(list: Json<'_>) -> Result<Tags, Error> {
             )));
         }
         if is_own(&name) {
-            return Err(Error::validation(format!("The tag {name} is internal to the node")));
+            return Err(internal(&name));
         }
         if name == ISOLATION_TAG && Isolation::by_name(&value).is_none() {
             return Err(Error::validation(format!(
@@ -49,6 +49,10 @@ pub(crate) fn given_tags(list: Json<'_>) -> Result<Tags, Error> {
         }
     }
     Ok(tags)
+}
+
+fn internal(name: &str) -> Error {
+    Error::validation(format!("The tag {name} is internal to the node"))
 }
 
 /// Refuses more tags than a table can have.
@@ -113,9 +117,10 @@ pub(crate) async fn untag(node: &Node, caller: &Caller, body: &str) -> Result<St
     let request = Request::parse(body.as_bytes())?;
     let table = resource(node, &request)?;
     let names = request.strings("TagKeys")?.ok_or_else(|| missing("TagKeys"))?;
-    let remove = move |tags: &mut Tags| {
-        tags.retain(|name, _| is_own(name) || !names.contains(name));
-    };
+    if let Some(own) = names.iter().find(|name| is_own(name)) {
+        return Err(internal(own));
+    }
+    let remove = move |tags: &mut Tags| tags.retain(|name, _| !names.contains(name));
     node.check(caller, Permission::Alter, &table)?;
     change_tags(node, &table, remove).await?;
     Ok(String::new())

@@ -4,7 +4,8 @@
 //! ```text
 //! tags := count:be32 (name:be32_bytes value:be32_bytes)*
 //! ```
-//! Tags that begin with `system:table_` are the node's own: clients neither see nor set them.
+//! Tags that begin with `system:table_` are the node's own: clients neither see nor set them. So is
+//! that in which ScyllaDB keeps the attribute by which items expire.
 
 use model::TableSchema;
 use model::schema::TableOptions;
@@ -15,6 +16,7 @@ use stdx::{Cursor, Damaged, Put};
 const EXTENSION: &str = "scylla_tags";
 /// What the node keeps for itself.
 const OWN_PREFIX: &str = "system:table_";
+const TTL: &str = "system:ttl_attribute";
 /// When the table was made, milliseconds.
 pub(crate) const CREATED: &str = "system:table_creation_time";
 /// `PROVISIONED`, where it is.
@@ -39,7 +41,7 @@ pub(crate) fn set(options: &mut TableOptions, tags: &Tags) {
 
 /// Whether clients neither see nor set it.
 pub(crate) fn is_own(name: &str) -> bool {
-    name.starts_with(OWN_PREFIX)
+    name.starts_with(OWN_PREFIX) || name == TTL
 }
 
 fn encode(tags: &Tags) -> Vec<u8> {
