@@ -1,5 +1,7 @@
 //! One row of the base table, before a write and after it, and what that changes in a view.
 
+mod attributes;
+
 use crate::contest::{Contest, Outcome, Shown};
 use crate::out::Out;
 use crate::place::Place;
@@ -125,6 +127,9 @@ pub(crate) fn derive<'a>(
         Kind::Elements { column, ty, part, .. } => {
             elements(plan, place, change, (*column, ty, *part), sink);
         }
+        Kind::Attributes { column, of } => {
+            attributes::derive(plan, place, change, (*column, of), sink);
+        }
     }
 }
 
@@ -154,24 +159,36 @@ fn keyed<'a>(
     let old = cell_of(change.before, column);
     let contest = Contest::of((old, was), (cell_of(change.update, column), all));
     let shown = Shown { plan, place, now: sink.now };
-    let outcome = contest.outcome(plan, |cell| shown.of(cell, cell.value().map(Cow::Borrowed)));
+    let ty = plan.value_type.as_ref();
+    let outcome = contest.outcome(ty, |cell| shown.of(cell, cell.value().map(Cow::Borrowed)));
     put_ends(plan, place, &outcome, all, sink);
     let Some(value) = &outcome.new else { return };
     let place = Place { value, ..*place };
+    put_row(plan, &place, change, (outcome.marker, outcome.is_update), sink);
+}
+
+/// Writes a row that is found now; `is_update`: that was found there before, too.
+fn put_row<'a>(
+    plan: &'a ViewPlan,
+    place: &Place<'_>,
+    change: &Change<'_>,
+    (marker, is_update): (Option<Marker>, bool),
+    sink: &mut Sink<'_, 'a>,
+) {
     if plan.columns.is_empty() {
-        return put_marker(plan, &place, outcome.marker, sink.out);
+        return put_marker(plan, place, marker, sink.out);
     }
-    let (told, columns) = match outcome.is_update {
+    let (told, columns) = match is_update {
         true => (change.told(), change.beyond(sink.base, sink.scratch)),
         // All of it: it may have stood elsewhere until now.
-        false => (all, change.after(sink.base, sink.scratch)),
+        false => (change.all(), change.after(sink.base, sink.scratch)),
     };
-    if told.is_none() && outcome.marker.is_none() && !has_any(plan, columns) {
+    if told.is_none() && marker.is_none() && !has_any(plan, columns) {
         return;
     }
-    sink.out.row(plan, &place, |row| {
+    sink.out.row(plan, place, |row| {
         row.tombstone(told);
-        if let Some(marker) = outcome.marker {
+        if let Some(marker) = marker {
             row.marker(marker);
         }
         project(plan, columns, row);
@@ -206,13 +223,22 @@ fn put_ends<'a>(
     sink: &mut Sink<'_, 'a>,
 ) {
     for (value, timestamp) in &outcome.ends {
-        let place = Place { value, ..*place };
-        sink.out.row(plan, &place, |row| {
-            // Without columns there is nothing but markers.
-            row.tombstone(if plan.columns.is_empty() { Tombstone::NONE } else { all });
-            row.shadowable(Tombstone::new(*timestamp, sink.now));
-        });
+        put_end(plan, &Place { value, ..*place }, (*timestamp, all), sink);
     }
+}
+
+/// Ends a row up to that time.
+fn put_end<'a>(
+    plan: &'a ViewPlan,
+    place: &Place<'_>,
+    (timestamp, all): (i64, Tombstone),
+    sink: &mut Sink<'_, 'a>,
+) {
+    sink.out.row(plan, place, |row| {
+        // Without columns there is nothing but markers.
+        row.tombstone(if plan.columns.is_empty() { Tombstone::NONE } else { all });
+        row.shadowable(Tombstone::new(timestamp, sink.now));
+    });
 }
 
 fn elements<'a>(
@@ -232,7 +258,8 @@ fn elements<'a>(
         let place = Place { path, ..*place };
         let shown = Shown { plan, place: &place, now: sink.now };
         let contest = Contest::of((old, was), (new, all));
-        let outcome = contest.outcome(plan, |cell| shown.of(cell, part_of(part, path, cell)));
+        let ty = plan.value_type.as_ref();
+        let outcome = contest.outcome(ty, |cell| shown.of(cell, part_of(part, path, cell)));
         put_ends(plan, &place, &outcome, all, sink);
         if let Some(value) = &outcome.new {
             put_marker(plan, &Place { value, ..place }, outcome.marker, sink.out);

@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 use crate::plan::ViewPlan;
-use model::value;
+use model::{Type, value};
 use mutation::cell::reconcile;
 use mutation::{Cell, CellState, Marker, Tombstone};
 use smallvec::SmallVec;
@@ -57,24 +57,30 @@ impl<'r> Contest<'r> {
         }
     }
 
-    /// `shown` tells what a row is found by that a cell makes, if it makes one.
+    /// What is there after the write.
+    pub(crate) fn winner(&self) -> Option<Cell<'r>> {
+        self.winner
+    }
+
+    /// `shown` tells what a row is found by that a cell makes, if it makes one. `ty`: see
+    /// [`ViewPlan::value_type`].
     pub(crate) fn outcome(
         &self,
-        plan: &ViewPlan,
+        ty: Option<&Type>,
         shown: impl Fn(Cell<'r>) -> Option<Cow<'r, [u8]>>,
     ) -> Outcome<'r> {
         let new = self.winner.and_then(&shown);
         let old = self.old.and_then(&shown);
         let late = self.update.and_then(&shown);
         let is = |a: &Cow<'_, [u8]>, b: &Option<Cow<'_, [u8]>>| {
-            b.as_ref().is_some_and(|b| plan.is_one_row(a, b))
+            b.as_ref().is_some_and(|b| is_one_row(ty, a, b))
         };
         let mut ends: SmallVec<[(Cow<'r, [u8]>, i64); 2]> = SmallVec::new();
         let is_update = old.as_ref().is_some_and(|old| is(old, &new));
         let made = [(old, self.old), (late, self.update)];
         for (value, cell) in made.into_iter().filter_map(|(value, cell)| Some((value?, cell?))) {
             let end = self.end(cell.timestamp);
-            match ends.iter_mut().find(|(ended, _)| plan.is_one_row(ended, &value)) {
+            match ends.iter_mut().find(|(ended, _)| is_one_row(ty, ended, &value)) {
                 Some((_, timestamp)) => *timestamp = end.max(*timestamp),
                 None if !is(&value, &new) => ends.push((value, end)),
                 None => {}
@@ -108,9 +114,7 @@ impl Shown<'_> {
     }
 }
 
-impl ViewPlan {
-    /// Whether both values are found in one row of the view.
-    fn is_one_row(&self, a: &[u8], b: &[u8]) -> bool {
-        a == b || self.value_type.as_ref().is_some_and(|ty| value::compare(ty, a, b).is_eq())
-    }
+/// Whether both values are found in one row of the view.
+fn is_one_row(ty: Option<&Type>, a: &[u8], b: &[u8]) -> bool {
+    a == b || ty.is_some_and(|ty| value::compare(ty, a, b).is_eq())
 }

@@ -7,7 +7,7 @@
 //! itself, before another write of the partition is looked at. To build a view is the same: what
 //! the base table has is the write, and nothing was there before.
 //!
-//! There are three kinds of views ([`ViewPlan`]), by what their rows are found by:
+//! There are four kinds of views ([`ViewPlan`]), by what their rows are found by:
 //!
 //! * **Mirrors** have no column in their key but those of the base table's key. A row of the view
 //!   is a row of the base table in another place: marker, tombstone and cells are copied with their
@@ -17,6 +17,8 @@
 //!   the time and the lifetime of that column's cell as its marker, and lives by it alone. When the
 //!   cell changes, the old row ends by a shadowable tombstone: that ends with the next newer
 //!   marker, so that what is older than it but still in the base table is seen again.
+//! * **Attributes**: as keyed ones, by the values of one or two elements of a map, where both are
+//!   there and of the types of the view's key (`change::attributes`).
 //! * **Elements** are rows of the elements of a collection, by their keys, values or both. Each has
 //!   a marker and nothing else.
 //!
@@ -33,6 +35,10 @@
 //!    lost loses that tie as well. What comes later with a newer time is never hidden.
 //!  - *nothing-is-too-long*: values that are too long for a key have no row.
 //!  - *bounded*: rows that wait in a deriver can be taken at any time; together they are the whole.
+//!
+//! Of a view that is found by two attributes this is promised where the writes of a row come in the
+//! order of their times. Where writes of one attribute each come the other way round, a row may
+//! stay that should have ended, or one may not be shown.
 //!
 //! What is not promised: one column of a keyed view's key, written several times with one timestamp
 //! *and* different lifetimes, may end with its row not shown: by such a tie a value can win, lose

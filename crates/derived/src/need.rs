@@ -85,7 +85,9 @@ fn part_of(plan: &ViewPlan, place: &Place<'_>, row: RowView<'_>) -> Part {
 fn touches(plan: &ViewPlan, row: RowView<'_>) -> bool {
     let column = match &plan.kind {
         Kind::Mirror => return true,
-        Kind::Keyed { column, .. } | Kind::Elements { column, .. } => *column,
+        Kind::Keyed { column, .. }
+        | Kind::Elements { column, .. }
+        | Kind::Attributes { column, .. } => *column,
     };
     !row.tombstone().is_none()
         || row.columns().any(|(id, _)| {

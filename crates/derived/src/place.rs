@@ -18,7 +18,7 @@ pub(crate) enum Source {
     Token,
     /// The value that rows are found by: of a column, or of an element.
     Value,
-    /// The key of the element, beside its value.
+    /// The key of the element, beside its value; or the second of two attributes.
     Path,
 }
 

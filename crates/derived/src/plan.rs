@@ -34,6 +34,20 @@ pub(crate) enum Kind {
     Keyed { column: ColumnId, is_static: bool },
     /// A part of each element of that collection.
     Elements { column: ColumnId, is_static: bool, ty: Type, part: Part },
+    /// The values of one or two elements of that map, which both must be there.
+    Attributes { column: ColumnId, of: Vec<Attribute> },
+}
+
+/// An element of a map that a view is found by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attribute {
+    /// Its key in the map.
+    pub(crate) path: Vec<u8>,
+    /// Of values that count; and what they begin with.
+    pub(crate) ty: Type,
+    pub(crate) tag: u8,
+    /// Whether values that are equal in their order are one row, whatever their bytes.
+    pub(crate) is_clustering: bool,
 }
 
 /// The part of an element.
@@ -80,7 +94,7 @@ impl ViewPlan {
     /// Whether it follows the static row, and no other.
     pub(crate) fn is_of_statics(&self) -> bool {
         match self.kind {
-            Kind::Mirror => false,
+            Kind::Mirror | Kind::Attributes { .. } => false,
             Kind::Keyed { is_static, .. } | Kind::Elements { is_static, .. } => is_static,
         }
     }
@@ -92,7 +106,7 @@ impl ViewPlan {
         }
         let keys = &table.columns[..table.partition_key_count + table.clustering_count];
         let kind = kind_of(base, view, keys)?;
-        let source = |column: &Column| source_of_key(base, view, column);
+        let source = |column: &Column| source_of_key(base, view, &kind, column);
         let sources = keys.iter().map(source).collect::<Result<Vec<_>, _>>()?;
         let (partition, clustering) = sources.split_at(table.partition_key_count);
         let needs_clustering = !kind.is_of_statics();
@@ -141,6 +155,10 @@ fn kind_of(base: &TableSchema, view: &View, keys: &[Column]) -> Result<Kind, Str
             Some(Computed::ElementKey(name)) => elements(column_of(base, name)?, Part::Key)?,
             Some(Computed::ElementValue(name)) => elements(column_of(base, name)?, Part::Value)?,
             Some(Computed::ElementEntry(name)) => elements(column_of(base, name)?, Part::Entry)?,
+            Some(Computed::Attribute(name)) => {
+                kind = with_attribute(kind, column_of(base, name)?, key)?;
+                continue;
+            }
             None => match column_of(base, &key.name)? {
                 Column { kind: ColumnKind::PartitionKey | ColumnKind::Clustering, .. } => continue,
                 Column { ty, .. } if ty.is_multi_cell() => {
@@ -179,8 +197,51 @@ fn elements(column: &Column, part: Part) -> Result<Kind, String> {
     Ok(Kind::Elements { column: column.id, is_static, ty: column.ty.clone(), part })
 }
 
-fn source_of_key(base: &TableSchema, view: &View, key: &Column) -> Result<Source, String> {
+/// How many attributes a view may be found by.
+const ATTRIBUTES_MAX: usize = 2;
+
+/// The kind of a view whose key has one more attribute.
+fn with_attribute(kind: Kind, map: &Column, key: &Column) -> Result<Kind, String> {
+    let is_map = match &map.ty {
+        Type::Map { key, value, frozen: false } => {
+            map.kind == ColumnKind::Regular && (&**key, &**value) == (&Type::Text, &Type::Blob)
+        }
+        _ => false,
+    };
+    if !is_map {
+        return Err(format!("{} is no map of attributes", map.name));
+    }
+    let tag = match &key.ty {
+        Type::Text => 0,
+        Type::Blob => 1,
+        Type::Decimal => 3,
+        _ => return Err(format!("{} is of no type that attributes in keys have", key.name)),
+    };
+    let (path, ty) = (key.name.as_bytes().to_vec(), key.ty.clone());
+    let is_clustering = key.kind == ColumnKind::Clustering;
+    let attribute = Attribute { path, ty, tag, is_clustering };
+    let of = match kind {
+        Kind::Mirror => vec![attribute],
+        Kind::Attributes { column, mut of } if column == map.id && of.len() < ATTRIBUTES_MAX => {
+            of.push(attribute);
+            of
+        }
+        _ => return Err(format!("{} is one column too many of its key", key.name)),
+    };
+    Ok(Kind::Attributes { column: map.id, of })
+}
+
+fn source_of_key(
+    base: &TableSchema,
+    view: &View,
+    kind: &Kind,
+    key: &Column,
+) -> Result<Source, String> {
     Ok(match view.computed(key.id) {
+        Some(Computed::Attribute(_)) => match kind {
+            Kind::Attributes { of, .. } if of[0].path != key.name.as_bytes() => Source::Path,
+            _ => Source::Value,
+        },
         Some(Computed::Token) => Source::Token,
         Some(Computed::KeyOfValue(_)) => Source::Path,
         Some(_) => Source::Value,

@@ -33,6 +33,15 @@ impl History {
         (world, History { seed, writes })
     }
 
+    /// Of a view that is found by two attributes, each write newer than those before.
+    fn of_pairs(seed: u64) -> (World, History) {
+        let mut prng = Prng::from_seed(seed);
+        let world = World::of_pairs(&mut prng);
+        let count = prng.between(1, WRITES_MAX);
+        let writes = (0..count).map(|at| Write::newest(&world, at as i64, &mut prng)).collect();
+        (world, History { seed, writes })
+    }
+
     /// The writes in some other order; each is made at the second of its place.
     fn shuffled(&self, prng: &mut Prng) -> Vec<Write> {
         let mut writes = self.writes.clone();
@@ -138,8 +147,17 @@ type Property = fn(&World, &History, Plant) -> Result<(), String>;
 
 /// Runs a property over histories from `first` on. `Err`: what fails, with as few writes as do.
 fn run(property: Property, plant: Plant, first: u64, count: u64) -> Result<(), String> {
-    for seed in first..first + count {
-        let (world, mut history) = History::of(seed);
+    run_of(History::of, property, plant, first..first + count)
+}
+
+fn run_of(
+    history: fn(u64) -> (World, History),
+    property: Property,
+    plant: Plant,
+    seeds: std::ops::Range<u64>,
+) -> Result<(), String> {
+    for seed in seeds {
+        let (world, mut history) = history(seed);
         let Err(mut what) = property(&world, &history, plant) else { continue };
         let mut at = 0;
         while at < history.writes.len() {
@@ -166,13 +184,24 @@ fn run(property: Property, plant: Plant, first: u64, count: u64) -> Result<(), S
 }
 
 fn holds(property: Property) {
+    holds_of(History::of, property);
+}
+
+fn holds_of(history: fn(u64) -> (World, History), property: Property) {
     let count = match std::env::var("NEREID_HISTORIES") {
         Ok(count) => count.parse().expect("a number of histories"),
         Err(_) => HISTORIES,
     };
-    if let Err(what) = run(property, Plant::None, 0, count) {
+    if let Err(what) = run_of(history, property, Plant::None, 0..count) {
         panic!("{what}");
     }
+}
+
+/// What the crate promises of two attributes: where writes come in order.
+#[test]
+fn views_of_two_attributes_show_what_a_scan_shows() {
+    holds_of(History::of_pairs, same_as_scan);
+    holds_of(History::of_pairs, built);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::world::World;
 use super::writes::{Fact, Of, Owned, Write, seen, tombstone};
 use model::key::{compose_partition_key, push_clustering, split_partition_key};
 use model::schema::{Column, ColumnKind, Computed, ViewCondition, ViewOperator};
-use model::{ColumnId, TableSchema, Token, key, value};
+use model::{ColumnId, TableSchema, Token, Type, key, value};
 use mutation::{Cell, ColumnData, RowView, Tombstone, cell, row};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,6 +197,13 @@ impl Shown {
             return;
         };
         match properties.computed(by.id) {
+            Some(Computed::Attribute(name)) => {
+                let map = base.column(name).expect("a map");
+                let of = keys.iter().filter(|key| {
+                    matches!(properties.computed(key.id), Some(Computed::Attribute(_)))
+                });
+                self.add_attributes((index, view), values, row, (map, of.collect()));
+            }
             None => {
                 let column = base.column(&by.name).expect("a column");
                 if let Some(cell) = row.cell(column.id) {
@@ -207,6 +214,37 @@ impl Shown {
             }
             Some(_) => self.add_elements(index, view, values, row),
         }
+    }
+
+    /// A row, if each attribute is there and of its type.
+    fn add_attributes(
+        &mut self,
+        (index, view): (usize, &TableSchema),
+        mut values: Values,
+        row: &BaseRow<'_>,
+        (map, of): (&Column, Vec<&Column>),
+    ) {
+        let elements = row.elements(map.id);
+        let mut marker: Option<Seen> = None;
+        for key in of {
+            let Some(cell) = elements.get(key.name.as_bytes()) else { return };
+            let held = cell.value().expect("a value");
+            let begin: &[u8] = match key.ty {
+                Type::Text => &[0],
+                Type::Blob => &[1],
+                _ => &[3],
+            };
+            let Some(found) = held.strip_prefix(begin).filter(|it| !it.is_empty()) else { return };
+            if key.ty == Type::Decimal && found.len() < 5 {
+                return;
+            }
+            values.insert(key.name.clone(), found.to_vec());
+            let (timestamp, expiry, _) = seen(*cell);
+            let (before, first) = marker.map_or((0, None), |(at, until, _)| (at, until));
+            let until = [first, expiry].into_iter().flatten().min();
+            marker = Some((before.max(timestamp), until, Vec::new()));
+        }
+        self.put(index, (row.base, view), &values, (marker, row.cells(view)));
     }
 
     fn add_elements(
@@ -304,7 +342,8 @@ fn kind_of(base: &TableSchema, view: &TableSchema, by: &Column) -> ColumnKind {
             Computed::ElementKey(name)
             | Computed::ElementValue(name)
             | Computed::ElementEntry(name)
-            | Computed::KeyOfValue(name),
+            | Computed::KeyOfValue(name)
+            | Computed::Attribute(name),
         ) => name,
         _ => &by.name,
     };

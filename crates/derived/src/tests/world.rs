@@ -52,7 +52,8 @@ fn base(prng: &mut Prng) -> TableSchema {
     let list = Type::List { element: Type::Int.into(), frozen: false };
     let set = Type::Set { element: Type::Int.into(), frozen: false };
     let kinds = [("a", Type::Int), ("b", Type::Text), ("m", map), ("l", list), ("e", set)];
-    let kinds = kinds.into_iter().chain([("u", user())]).collect();
+    let attributes = Type::Map { key: Type::Text.into(), value: Type::Blob.into(), frozen: false };
+    let kinds = kinds.into_iter().chain([("u", user()), ("t", attributes)]).collect();
     for (name, ty) in shuffled(kinds, prng) {
         if name == "a" || prng.one_in(2) {
             table = table.regular(name, ty);
@@ -241,18 +242,47 @@ fn elements(base: &TableSchema, name: &str, prng: &mut Prng) -> TableSchema {
     making.finish(name, prng)
 }
 
+/// Found by so many attributes of the map.
+fn attributes(base: &TableSchema, count: usize, prng: &mut Prng) -> TableSchema {
+    let mut making = Making::new(base);
+    making.keys_of(KEYS);
+    let types = [Type::Text, Type::Text, Type::Blob, Type::Decimal];
+    for name in shuffled(vec!["x", "y"], prng).into_iter().take(count) {
+        let ty = prng.pick(&types).expect("types").clone();
+        making.computed(name, ty, Computed::Attribute("t".to_owned()));
+    }
+    making.keys = shuffled(making.keys, prng);
+    making.partition_count = prng.between(1, making.keys.len() as u64) as usize;
+    making.regulars = base.regulars().iter().filter(|_| prng.one_in(2)).cloned().collect();
+    making.finish("attributes", prng)
+}
+
 impl World {
+    /// With a view that is found by two attributes.
+    pub(super) fn of_pairs(prng: &mut Prng) -> World {
+        let base = loop {
+            let base = base(prng);
+            if base.column("t").is_some() {
+                break base;
+            }
+        };
+        let views = vec![attributes(&base, 2, prng)];
+        let plan = |view| ViewPlan::new(&base, view).expect("a view of the base");
+        World { plans: views.iter().map(plan).collect(), views, base }
+    }
+
     pub(super) fn any(prng: &mut Prng) -> World {
         let base = base(prng);
         let mut kinds = vec!["mirror", "mirror", "keyed", "keyed", "local"];
         let has = |name: &&&str| base.column(name).is_some();
-        kinds.extend(["s", "sm", "m", "l", "e"].iter().filter(has));
+        kinds.extend(["s", "sm", "m", "l", "e", "t"].iter().filter(has));
         let views: Vec<TableSchema> = (0..prng.between(1, 3))
             .map(|_| match *prng.pick(&kinds).expect("kinds") {
                 "mirror" => mirror(&base, prng),
                 "keyed" => keyed(&base, prng),
                 "local" => local(&base, prng),
                 "s" => static_index(&base, prng),
+                "t" => attributes(&base, 1, prng),
                 name => elements(&base, name, prng),
             })
             .collect();

@@ -66,6 +66,21 @@ fn int(prng: &mut Prng) -> Vec<u8> {
 fn scalar(ty: &Type, prng: &mut Prng) -> Vec<u8> {
     match ty {
         Type::Int => int(prng),
+        // Texts, bytes, an empty text, a number, one that is damaged, a boolean, nothing.
+        Type::Blob => {
+            let values: [&[u8]; 9] = [
+                b"\x00a",
+                b"\x00a",
+                b"\x00b",
+                b"\x01a",
+                b"\x00",
+                b"\x03\0\0\0\0\x05",
+                b"\x03\0",
+                b"\x02\x01",
+                b"",
+            ];
+            prng.pick(&values).expect("values").to_vec()
+        }
         _ => prng.pick(&["", "x", "y"]).expect("texts").as_bytes().to_vec(),
     }
 }
@@ -78,6 +93,10 @@ fn owned(ty: &Type, timestamp: i64, prng: &mut Prng) -> Owned {
 /// The path of an element, and the type of its value.
 fn path(ty: &Type, prng: &mut Prng) -> (Vec<u8>, Type) {
     match ty {
+        Type::Map { key, value, .. } if **key == Type::Text => {
+            let path = prng.pick(&["x", "y", "z"]).expect("names");
+            (path.as_bytes().to_vec(), (**value).clone())
+        }
         Type::Map { value, .. } => (int(prng), (**value).clone()),
         Type::Set { .. } => (int(prng), Type::Text),
         Type::List { element, .. } => {
@@ -125,6 +144,14 @@ impl Write {
             Write::add(base, timestamp, &mut facts, prng);
         }
         Write { key, facts, now }
+    }
+
+    /// One that is newer than those before, with one timestamp.
+    pub(super) fn newest(world: &World, at: i64, prng: &mut Prng) -> Write {
+        let mut write = Write::any(world, at, prng);
+        write.facts.clear();
+        Write::add(&world.base, 2 * at + 2, &mut write.facts, prng);
+        write
     }
 
     fn add(base: &TableSchema, timestamp: i64, facts: &mut Vec<Fact>, prng: &mut Prng) {

@@ -101,6 +101,10 @@ pub enum Computed {
     /// Beside [`Computed::ElementValue`]: the key of the element (of a list its time UUID), so that
     /// equal values are rows of their own.
     KeyOfValue(String),
+    /// Of a map, by its column's name, the element whose key is the name of the computed column:
+    /// its value if that is of the computed column's type, else there is no row. Values are a byte
+    /// for the type (0 text, 1 blob, 3 decimal), then the value.
+    Attribute(String),
 }
 
 /// What an index looks up.
@@ -171,6 +175,7 @@ impl Computed {
             Computed::ElementValue(column) => ("element_value", Some(column)),
             Computed::ElementEntry(column) => ("element_entry", Some(column)),
             Computed::KeyOfValue(column) => ("key_of_value", Some(column)),
+            Computed::Attribute(column) => ("attribute", Some(column)),
         }
     }
 
@@ -182,6 +187,7 @@ impl Computed {
             ("element_value", Some(column)) => Some(Computed::ElementValue(column)),
             ("element_entry", Some(column)) => Some(Computed::ElementEntry(column)),
             ("key_of_value", Some(column)) => Some(Computed::KeyOfValue(column)),
+            ("attribute", Some(column)) => Some(Computed::Attribute(column)),
             _ => None,
         }
     }
@@ -326,6 +332,7 @@ mod tests {
             Computed::ElementValue(column()),
             Computed::ElementEntry(column()),
             Computed::KeyOfValue(column()),
+            Computed::Attribute(column()),
         ];
         for computed in all {
             let (kind, column) = computed.parts();

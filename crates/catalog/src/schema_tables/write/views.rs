@@ -123,6 +123,7 @@ fn as_json(computed: &Computed) -> String {
         Computed::ElementValue(_) => "collection_values",
         Computed::ElementEntry(_) => "collection_entries",
         Computed::KeyOfValue(_) => "collection_keys_for_values",
+        Computed::Attribute(_) => "map_value_if_type",
     };
     match computed.parts().1 {
         None => format!("{{\"type\":\"{kind}\"}}"),
