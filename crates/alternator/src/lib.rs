@@ -5,11 +5,11 @@
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `date`, [`met`] (what is counted). Tables and
-//! rows: `options`, `table`, `key`, `key_condition`, `row`, `write` (what a write makes of an item;
+//! rows: `options`, `table`, `index`, `key`, `key_condition`, `row`, `write` (what a write makes of an item;
 //! pure). On the node: `node` (what requests share), `led` (what leaders of rounds answer), `part`
 //! (parts of transactions), `owner` (writes that read before), `system` (the node's own tables),
-//! `items`, `batch`, `query`, `table_facts`, `streams`, `tables`, `tag_operations`, `ttl`,
-//! `transact`; `operations` (by name), `connection`, `server` (listeners).
+//! `items`, `batch`, `query`, `index_operations`, `table_facts`, `streams`, `tables`,
+//! `tag_operations`, `ttl`, `transact`; `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -23,6 +23,8 @@ pub mod error;
 pub mod evaluate;
 pub mod expression;
 mod filter;
+mod index;
+mod index_operations;
 mod items;
 pub mod json;
 mod key;

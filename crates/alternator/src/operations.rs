@@ -101,7 +101,7 @@ async fn named(
         "DescribeStream" => streams::describe(node, caller, body),
         "GetShardIterator" => streams::iterator(node, caller, body),
         "GetRecords" => streams::records(node, caller, body).await,
-        "DescribeTable" => tables::describe_one(node, caller, body),
+        "DescribeTable" => tables::describe_one(node, caller, body).await,
         "ListTables" => tables::list(node, caller, body),
         "TagResource" => tag_operations::tag(node, caller, body).await,
         "UntagResource" => tag_operations::untag(node, caller, body).await,

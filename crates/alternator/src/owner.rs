@@ -120,7 +120,7 @@ async fn run(owner: Owner, write: Write) -> Result<String, Error> {
     let schema = processor.cluster().schema();
     let gone = || Error::new(Kind::ResourceNotFound, "the table is gone");
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(gone)?;
-    let table = Table::of(entry).ok_or_else(gone)?;
+    let table = Table::of(&schema, entry).ok_or_else(gone)?;
     let command = command_of_item(&table, &write.key);
     loop {
         let round = owner.begin(processor.timestamp()).await?;
@@ -173,7 +173,7 @@ fn sent(owner: &Owner, request: &[u8]) -> Result<Write, Error> {
     let cluster = runtime::local::get::<Cluster>();
     let schema = cluster.schema();
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(damaged)?;
-    let table = Table::of(entry).ok_or_else(damaged)?;
+    let table = Table::of(&schema, entry).ok_or_else(damaged)?;
     let write = Write::of(operation, &Request::parse(parameters)?, &table)?;
     let Key { partition, .. } = &write.key;
     if partition == owner.key() { Ok(write) } else { Err(damaged()) }

@@ -197,7 +197,7 @@ fn table_of(owner: &Owner) -> Result<Table, Error> {
     let cluster = runtime::local::try_get::<Cluster>().ok_or_else(stops)?;
     let schema = cluster.schema();
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(gone)?;
-    Table::of(entry).ok_or_else(gone)
+    Table::of(&schema, entry).ok_or_else(gone)
 }
 
 fn timestamp() -> Result<i64, Error> {

@@ -8,6 +8,7 @@
 
 use crate::capacity::Capacity;
 use crate::error::Error;
+use crate::expression::Selection;
 use crate::filter::{Filter, condition_of, selection_of};
 use crate::json::Object;
 use crate::key::{Key, component, value_of};
@@ -27,10 +28,16 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Rows of a page of the table that are turned into JSON before others may have the shard.
 const ROWS_PER_STEP: usize = 64;
 const SEGMENTS_MAX: i64 = 1_000_000;
+const HASH: model::ColumnKind = model::ColumnKind::PartitionKey;
 
 /// A page as it is asked for.
 struct Ask {
+    /// The table, or the index.
     table: Table,
+    /// What the index shows of its items; `None`: all.
+    projected: Option<Selection>,
+    /// The table of the index.
+    base: Table,
     token: Token,
     command: ReadCommand,
     filter: Filter,
@@ -43,8 +50,8 @@ struct Ask {
 /// `Query`
 pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
-    refuse_index(&request, &table)?;
+    let base = node.table(&request.need_string("TableName")?)?;
+    let table = source(node, &request, &base)?;
     request.check_styles(&["KeyConditions"], &["KeyConditionExpression"])?;
     let old = ["QueryFilter", "ConditionalOperator", "AttributesToGet"];
     let new = ["KeyConditionExpression", "FilterExpression", "ProjectionExpression"];
@@ -75,8 +82,8 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     command.reversed = !request.bool("ScanIndexForward")?.unwrap_or(true);
     command.resume = start.map(|key| resume_after(key, command.reversed));
     let is_over = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
-    let ask = ask(&request, table, token, command, filter)?;
-    node.check(caller, Permission::Select, &ask.table)?;
+    let ask = ask(&request, (base, table), token, command, filter)?;
+    node.check(caller, Permission::Select, &ask.base)?;
     let nothing = is_over || ask.command.ranges.is_empty();
     run(node, ask, nothing).await
 }
@@ -84,8 +91,8 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
 /// `Scan`
 pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
-    refuse_index(&request, &table)?;
+    let base = node.table(&request.need_string("TableName")?)?;
+    let table = source(node, &request, &base)?;
     let old = ["ScanFilter", "ConditionalOperator", "AttributesToGet"];
     request.check_styles(&old, &["FilterExpression", "ProjectionExpression"])?;
     let known = request.placeholders()?;
@@ -109,25 +116,58 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
     let mut command = command(&table, partitions, vec![SendRange::full()]);
     command.static_only_rows = table.attributes.is_none();
     command.resume = start.map(|key| resume_after(key, false));
-    let ask = ask(&request, table, Token::MIN, command, filter)?;
-    node.check(caller, Permission::Select, &ask.table)?;
+    let ask = ask(&request, (base, table), Token::MIN, command, filter)?;
+    node.check(caller, Permission::Select, &ask.base)?;
     run(node, ask, false).await
 }
 
-fn refuse_index(request: &Request<'_>, table: &Table) -> Result<(), Error> {
-    match request.string("IndexName")? {
-        None => Ok(()),
-        Some(index) => Err(Error::validation(format!(
-            "The table does not have the specified index: {index} of {}",
-            table.name
+/// What is read: the table, or an index of it.
+fn source(node: &Node, request: &Request<'_>, table: &Table) -> Result<Table, Error> {
+    let Some(name) = request.string("IndexName")? else { return Ok(table.clone()) };
+    let found = table.index(&node.schema(), &name)?;
+    let is_global = found.index.as_ref().is_some_and(|index| !index.is_local);
+    match is_global && request.bool("ConsistentRead")?.unwrap_or(false) {
+        false => Ok(found),
+        true => Err(Error::validation(format!(
+            "Consistent reads are not supported on global secondary indexes: ConsistentRead of \
+             {name}"
         ))),
+    }
+}
+
+/// What is shown of the items of an index.
+fn projected(
+    table: &Table,
+    select: &str,
+    wanted: Option<&Selection>,
+) -> Result<Option<Selection>, Error> {
+    let Some(index) = &table.index else { return Ok(None) };
+    let Some(shown) = index.selection(&table.entry.schema) else { return Ok(None) };
+    // Of a local index all attributes can be had, as the service fetches them from the table.
+    match (index.is_local, select, wanted) {
+        (true, "ALL_ATTRIBUTES", _) | (true, _, Some(_)) => Ok(None),
+        (false, "ALL_ATTRIBUTES", _) => Err(Error::validation(format!(
+            "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not \
+             supported for global secondary index {} because its projection type is not ALL",
+            index.name
+        ))),
+        (false, _, Some(Selection::Names(names)))
+            if let Some(name) = names.keys().find(|name| !shown.has(name)) =>
+        {
+            Err(Error::validation(format!(
+                "One or more parameter values were invalid: Global secondary index {} does not \
+                 project [{name}]",
+                index.name
+            )))
+        }
+        _ => Ok(Some(shown)),
     }
 }
 
 /// What both have.
 fn ask(
     request: &Request<'_>,
-    table: Table,
+    (base, table): (Table, Table),
     token: Token,
     command: ReadCommand,
     filter: Filter,
@@ -147,20 +187,23 @@ fn ask(
     let select = request.word("Select", words)?;
     let both = "AttributesToGet or ProjectionExpression";
     match select {
-        "ALL_PROJECTED_ATTRIBUTES" => Err(Error::validation(
+        "ALL_PROJECTED_ATTRIBUTES" if table.index.is_none() => Err(Error::validation(
             "One or more parameter values were invalid: Select type ALL_PROJECTED_ATTRIBUTES is \
              supported only when using an index: it needs IndexName",
         )),
         "SPECIFIC_ATTRIBUTES" if !selects_part => Err(Error::validation(format!(
             "Must specify the {both} when choosing to get SPECIFIC_ATTRIBUTES"
         ))),
-        "ALL_ATTRIBUTES" | "COUNT" if selects_part => Err(Error::validation(format!(
-            "Cannot specify the {both} when choosing to get {select}"
-        ))),
+        "ALL_ATTRIBUTES" | "ALL_PROJECTED_ATTRIBUTES" | "COUNT" if selects_part => Err(
+            Error::validation(format!("Cannot specify the {both} when choosing to get {select}")),
+        ),
         _ => Ok(()),
     }?;
+    let projected = projected(&table, select, filter.selection.as_ref())?;
     Ok(Ask {
         table,
+        projected,
+        base,
         token,
         command,
         filter,
@@ -178,18 +221,32 @@ fn start_key(request: &Request<'_>, table: &Table) -> Result<Option<Key>, Error>
         Error { message: format!("{start}: {} (ExclusiveStartKey)", error.message), ..error }
     };
     let given = attributes(json)?;
-    if table.attributes.is_some() {
+    if let Some(name) = given.keys().find(|name| !is_key_column(table, name)) {
+        return Err(wrong(Error::validation(format!(
+            "The provided key element does not match the schema: {name} is not part of the key"
+        ))));
+    }
+    if table.attributes.is_some() && table.index.is_none() {
         return Key::of_key(table, &given).map(Some).map_err(wrong);
     }
     start_key_of_cql(table, &given).map(Some).map_err(wrong)
 }
 
-/// A table of CQL may have several columns of each kind.
+fn is_key_column(table: &Table, name: &str) -> bool {
+    table.attributes.is_none() || table.key_columns().iter().any(|column| column.name == name)
+}
+
+/// A table of CQL may have several columns of each kind; an index has its keys and the table's.
 fn start_key_of_cql(table: &Table, given: &Map) -> Result<Key, Error> {
     let schema = &table.entry.schema;
     let bytes = |column: &model::Column| {
-        let missing = || Error::validation(format!("{} is missing", column.name));
-        component(column, given.get(&column.name).ok_or_else(missing)?)
+        let missing = || Error::validation(format!("The key {} is missing", column.name));
+        let value = given.get(&column.name).ok_or_else(missing)?;
+        match table.index {
+            None => component(column, value),
+            // The table's hash key may be longer than a range key, which it is here.
+            Some(_) => component(&model::Column { kind: HASH, ..column.clone() }, value),
+        }
     };
     let parts = schema.partition_key().iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
     let (mut partition, mut clustering) = (Vec::new(), Vec::new());
@@ -282,7 +339,7 @@ async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> 
         write_attributes(&key, object.member("LastEvaluatedKey"));
     }
     let halves = Capacity::of_read(bytes, ask.consistent);
-    node.count(&ask.table, |counted| {
+    node.count(&ask.base, |counted| {
         counted.read(halves);
         counted.returned(if ask.counts_only { 0 } else { count });
     });
@@ -315,8 +372,12 @@ async fn take(ask: &Ask, page: &[u8], progress: &mut Progress) -> Result<(), Err
 
 fn add(ask: &Ask, row: &Row<'_>, progress: &mut Progress) -> Result<(), Error> {
     let Filter { condition, selection } = &ask.filter;
-    let is_plain = condition.is_none() && selection.is_none();
-    let item = if is_plain { Map::new() } else { row.item()? };
+    let is_plain = condition.is_none() && selection.is_none() && ask.projected.is_none();
+    let item = match &ask.projected {
+        _ if is_plain => Map::new(),
+        None => row.item()?,
+        Some(shown) => shown.of_item(&row.item()?),
+    };
     if !ask.filter.admits(&item)? {
         return Ok(());
     }

@@ -205,10 +205,17 @@ impl<'p> Row<'p> {
                 }
             }
         }
+        // An index has attributes as keys and in the map.
+        let is_key = |name: &[u8]| {
+            schema.view.is_some()
+                && schema.columns[..schema.partition_key_count + schema.clustering_count]
+                    .iter()
+                    .any(|column| column.name.as_bytes() == name)
+        };
         for (column, found) in schema.regulars().iter().zip(self.row.columns()) {
             let Some(bytes) = found.value else { continue };
             if self.has_attributes && column.name == ATTRIBUTES {
-                for (name, bytes) in value::map_entries(bytes) {
+                for (name, bytes) in value::map_entries(bytes).filter(|(name, _)| !is_key(name)) {
                     let name = std::str::from_utf8(name);
                     let name = name.map_err(|_| Error::internal("a damaged attribute's name"))?;
                     each(name, Part::Stored(bytes))?;

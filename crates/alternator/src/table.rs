@@ -5,10 +5,12 @@
 //! so: `.scylla.alternator.<keyspace>.<table>`.
 
 use crate::error::{Error, Kind};
+use crate::index::{self, Index};
 use cluster::{Schema, TableEntry};
 use model::{Column, ColumnId, Type};
 use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the keyspace of a table's name begins with.
 pub(crate) const KEYSPACE_PREFIX: &str = "alternator_";
@@ -27,6 +29,10 @@ pub(crate) struct Table {
     pub(crate) name: String,
     /// The column of the attributes that are no keys; none of a table of CQL.
     pub(crate) attributes: Option<ColumnId>,
+    /// Attributes that are in keys of indexes and not in its own.
+    pub(crate) indexed: Arc<[Column]>,
+    /// That which is read, instead of the table.
+    pub(crate) index: Option<Index>,
 }
 
 impl Deref for Table {
@@ -50,23 +56,46 @@ impl Table {
             let found = schema.table(keyspace, table).filter(|_| Schema::is_system(keyspace));
             let entry = found.ok_or_else(|| unknown(name))?;
             let attributes = attributes_of(entry);
-            return Ok(Table { entry: entry.clone(), name: name.to_owned(), attributes });
+            let (entry, name) = (entry.clone(), name.to_owned());
+            return Ok(Table { entry, name, attributes, indexed: Arc::new([]), index: None });
         }
         check_name(name)?;
         let found = schema.table(&format!("{KEYSPACE_PREFIX}{name}"), name);
         let entry = found.ok_or_else(|| unknown(name))?;
-        Table::of(entry).ok_or_else(|| unknown(name))
+        Table::of(schema, entry).ok_or_else(|| unknown(name))
     }
 
     /// One that the API has made.
-    pub(crate) fn of(entry: &Rc<TableEntry>) -> Option<Table> {
+    pub(crate) fn of(schema: &Schema, entry: &Rc<TableEntry>) -> Option<Table> {
         let attributes = Some(attributes_of(entry)?);
         let name = entry.schema.name.clone();
         let is_own = entry.schema.keyspace.strip_prefix(KEYSPACE_PREFIX) == Some(&name);
-        is_own.then(|| Table { entry: entry.clone(), name, attributes })
+        let indexed = || index::indexed(schema, &entry.views).into();
+        is_own.then(|| Table {
+            entry: entry.clone(),
+            name,
+            attributes,
+            indexed: indexed(),
+            index: None,
+        })
     }
 
-    /// The columns of the key: hash, then range.
+    /// The index of that name, as what is read.
+    pub(crate) fn index(&self, schema: &Schema, name: &str) -> Result<Table, Error> {
+        let known = index::all(schema, &self.entry.schema, &self.entry.views);
+        let found = known.into_iter().find(|(index, _)| index.name == name);
+        let (index, entry) = found.filter(|_| self.attributes.is_some()).ok_or_else(|| {
+            Error::validation(format!(
+                "The table does not have the specified index: {name} of {}",
+                self.name
+            ))
+        })?;
+        let attributes = attributes_of(entry);
+        let (entry, name) = (entry.clone(), self.name.clone());
+        Ok(Table { entry, name, attributes, indexed: Arc::new([]), index: Some(index) })
+    }
+
+    /// The columns of the key: hash, then range; of an index the rest of the table's key, too.
     pub(crate) fn key_columns(&self) -> &[Column] {
         let schema = &self.entry.schema;
         &schema.columns[..schema.partition_key_count + schema.clustering_count]
@@ -79,12 +108,17 @@ impl Table {
 
     /// The column of the range key, if there is one.
     pub(crate) fn range(&self) -> Option<&Column> {
-        self.entry.schema.clustering().first()
+        let has_it = self.index.as_ref().is_none_or(|index| index.has_range);
+        self.entry.schema.clustering().first().filter(|_| has_it)
     }
 
     /// Whether an attribute of that name is part of the key.
     pub(crate) fn is_key(&self, name: &str) -> bool {
-        self.key_columns().iter().any(|column| column.name == name)
+        let keys = match &self.index {
+            None => self.key_columns(),
+            Some(index) => index.keys(&self.entry.schema),
+        };
+        keys.iter().any(|column| column.name == name)
     }
 
     /// What a write needs.

@@ -4,12 +4,14 @@
 //! none: three where there are nodes for them, else one.
 
 use crate::error::{Error, Kind};
-use crate::json::{Json, Object, write_list, write_string};
+use crate::index;
+use crate::index_operations::{built_of, change_indexes, check_views, definitions, indexes, keys};
+use crate::json::{Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
 use crate::streams::{self, Specification};
-use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name, key_type_name};
-use crate::table_facts::{arn, context, write_keys};
+use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name};
+use crate::table_facts::{arn, context};
 use crate::tag_operations::{change_tags, given_tags, kept};
 use crate::tags::{self, Tags};
 use crate::throughput;
@@ -25,7 +27,6 @@ use syntax::ast::{
 
 /// Copies of each item, where there are nodes enough.
 const COPIES: usize = 3;
-const NAME_BYTES_MAX: usize = 255;
 /// Names that are listed at once.
 const NAMES_MAX: i64 = 100;
 
@@ -40,6 +41,7 @@ struct Wanted {
     keys: Vec<(String, Type)>,
     tags: Tags,
     stream: Option<Specification>,
+    indexes: Vec<index::Wanted>,
 }
 
 /// `CreateTable`
@@ -52,6 +54,10 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
         keyspace.initial_tablets = said.parse().ok();
     }
     let id = Cluster::new_table_id();
+    if !wanted.indexes.is_empty() {
+        check_views(node)?;
+    }
+    let view_ids: Vec<_> = wanted.indexes.iter().map(|_| Cluster::new_table_id()).collect();
     let exists = |name: &str| {
         Error::new(
             Kind::ResourceInUse,
@@ -69,7 +75,11 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
         if let Some(stream) = asked.stream {
             stream.apply(&mut table, runtime::time::wall_micros().div_euclid(1000))?;
         }
-        let tables = vec![SchemaChange::CreateTable(table)];
+        let views = asked.indexes.iter().zip(&view_ids);
+        let views =
+            views.map(|(index, id)| Ok(SchemaChange::CreateTable(index.view(&table, *id)?)));
+        let views = views.collect::<Result<Vec<_>, Error>>()?;
+        let tables = std::iter::once(SchemaChange::CreateTable(table)).chain(views).collect();
         let tables = plan::ddl::with_logs(schema, tables, &context);
         let mut changes = vec![SchemaChange::CreateKeyspace(keyspace.clone())];
         changes.extend(tables.map_err(|error| Error::validation(error.to_string()))?);
@@ -81,7 +91,8 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let table = node.table(&wanted.name)?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    describe(node, &table, "ACTIVE", object.member("TableDescription"));
+    let built = built_of(&table).await;
+    describe(node, &table, ("ACTIVE", &built), object.member("TableDescription"));
     object.close();
     Ok(out)
 }
@@ -91,14 +102,13 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     check_name(&name)?;
     let definitions = definitions(request)?;
     let keys = keys(request, &definitions)?;
-    for index in ["GlobalSecondaryIndexes", "LocalSecondaryIndexes", "VectorIndexes"] {
-        if request.list(index)?.is_some_and(|list| list.elements().next().is_some()) {
-            return Err(Error::validation(format!("{index} are not supported yet")));
-        }
+    if request.list("VectorIndexes")?.is_some_and(|list| list.elements().next().is_some()) {
+        return Err(Error::validation("VectorIndexes are not supported yet"));
     }
-    if let Some((name, _)) =
-        definitions.iter().find(|(name, _)| !keys.iter().any(|(key, _)| key == name))
-    {
+    let indexes = indexes(request, (&name, &keys), &definitions)?;
+    let of_indexes = indexes.iter().flat_map(|index| &index.keys);
+    let used: Vec<&String> = keys.iter().chain(of_indexes).map(|(key, _)| key).collect();
+    if let Some((name, _)) = definitions.iter().find(|(name, _)| !used.contains(&name)) {
         return Err(Error::validation(format!(
             "One or more parameter values were invalid: Some AttributeDefinitions are not used: \
              {name} is no key: number of attributes in KeySchema does not match"
@@ -117,7 +127,7 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     tags.insert(tags::CREATED.to_owned(), now.to_string());
     // No stream is what a table has anyway.
     let stream = streams::asked(request)?.filter(|it| *it != Specification::Close);
-    Ok(Wanted { name, keys, tags, stream })
+    Ok(Wanted { name, keys, tags, stream, indexes })
 }
 
 /// What is there in ScyllaDB or in the service, and not here yet.
@@ -126,91 +136,6 @@ fn refuse_enabled(request: &Request<'_>, name: &str, flag: &str) -> Result<(), E
     match Request::of(json, name)?.bool(flag)? {
         Some(true) => Err(Error::validation(format!("{name}: {flag} is not supported yet"))),
         _ => Ok(()),
-    }
-}
-
-/// Names and types of attributes.
-fn definitions(request: &Request<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let list = request.list("AttributeDefinitions")?.ok_or_else(|| {
-        Error::validation(
-            "One or more parameter values were invalid: AttributeDefinitions is missing",
-        )
-    })?;
-    let mut found: Vec<(String, Type)> = Vec::new();
-    for json in list.elements() {
-        let part = Request::of(json, "AttributeDefinitions")?;
-        let name = part.need_string("AttributeName")?.into_owned();
-        let ty = match &*part.need_string("AttributeType")? {
-            "S" => Type::Text,
-            "N" => Type::Decimal,
-            "B" => Type::Blob,
-            other => {
-                return Err(Error::validation(format!(
-                    "1 validation error detected: Value '{other}' at 'attributeDefinitions. \
-                     AttributeType' failed to satisfy constraint: Member must satisfy enum value \
-                     set: [B, N, S]"
-                )));
-            }
-        };
-        if name.is_empty() || NAME_BYTES_MAX < name.len() {
-            return Err(Error::validation(format!(
-                "AttributeName of AttributeDefinitions must have a length between 1 and \
-                 {NAME_BYTES_MAX}"
-            )));
-        }
-        if found.iter().any(|(known, _)| *known == name) {
-            return Err(Error::validation(format!(
-                "Cannot have two attributes with the same name: Duplicate attribute: {name}"
-            )));
-        }
-        found.push((name, ty));
-    }
-    Ok(found)
-}
-
-/// The attributes of the key with their types: hash, then range.
-fn keys(
-    request: &Request<'_>,
-    definitions: &[(String, Type)],
-) -> Result<Vec<(String, Type)>, Error> {
-    let list = request.list("KeySchema")?;
-    let list: Vec<Json<'_>> = list.into_iter().flat_map(|list| list.elements()).collect();
-    let mut keys = Vec::new();
-    for (at, json) in list.iter().enumerate() {
-        let part = Request::of(*json, "KeySchema")?;
-        let (name, kind) = (part.need_string("AttributeName")?, part.need_string("KeyType")?);
-        let fits = match at {
-            0 => &*kind == "HASH",
-            1 => &*kind == "RANGE",
-            _ => false,
-        };
-        if !fits {
-            return Err(Error::validation(format!(
-                "Invalid KeySchema: one HASH key, then one RANGE key at most: {name} is {kind} at \
-                 place {at}"
-            )));
-        }
-        if NAME_BYTES_MAX < name.len() {
-            return Err(Error::validation(format!(
-                "AttributeName of KeySchema must have a length between 1 and {NAME_BYTES_MAX}"
-            )));
-        }
-        let known = definitions.iter().find(|(known, _)| *known == name);
-        let (_, ty) = known.ok_or_else(|| {
-            Error::validation(format!(
-                "One or more parameter values were invalid: Some index key attributes are not \
-                 defined in AttributeDefinitions: {name}"
-            ))
-        })?;
-        keys.push((name.into_owned(), ty.clone()));
-    }
-    let is_twice = matches!(&keys[..], [(a, _), (b, _)] if a == b);
-    match keys.is_empty() || is_twice {
-        false => Ok(keys),
-        true => Err(Error::validation(
-            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both name \
-             one attribute",
-        )),
     }
 }
 
@@ -269,26 +194,26 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
     built.map_err(|invalid| Error::validation(invalid.to_string()))
 }
 
-/// `UpdateTable`: how it is paid for, and its stream.
+/// `UpdateTable`: how it is paid for, its stream, and its global indexes.
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let table = node.table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Alter, &table)?;
-    let others = ["GlobalSecondaryIndexUpdates", "SSESpecification", "ReplicaUpdates"];
+    let others = ["SSESpecification", "ReplicaUpdates"];
     if let Some(name) = others.into_iter().find(|name| request.get(name).is_some()) {
         return Err(Error::validation(format!("UpdateTable: {name} is not supported yet")));
     }
-    let is_billed = request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_some();
+    let is_paid = request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_some();
+    let throughput = if is_paid { Some(throughput::of(&request)?) } else { None };
     let stream = streams::asked(&request)?;
-    if !is_billed && stream.is_none() {
+    if !change_indexes(node, &table, &request).await? && !is_paid && stream.is_none() {
         return Err(Error::validation(
-            "UpdateTable: At least one of BillingMode, ProvisionedThroughput and \
-             StreamSpecification is required",
+            "UpdateTable: At least one of BillingMode, ProvisionedThroughput, StreamSpecification \
+             and GlobalSecondaryIndexUpdates is required",
         ));
     }
-    if is_billed {
-        let throughput = throughput::of(&request)?;
+    if let Some(throughput) = throughput {
         let change = move |tags: &mut Tags| {
             tags.remove(tags::THROUGHPUT);
             tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
@@ -300,7 +225,9 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
     }
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    describe(node, &node.table(&table.name)?, "ACTIVE", object.member("TableDescription"));
+    let table = node.table(&table.name)?;
+    let built = built_of(&table).await;
+    describe(node, &table, ("ACTIVE", &built), object.member("TableDescription"));
     object.close();
     Ok(out)
 }
@@ -313,7 +240,7 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     node.check(caller, Permission::Drop, &table)?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    describe(node, &table, "DELETING", object.member("TableDescription"));
+    describe(node, &table, ("DELETING", &[]), object.member("TableDescription"));
     object.close();
     let (keyspace, id) = (table.entry.schema.keyspace.clone(), table.entry.schema.id);
     let name = table.name.clone();
@@ -327,19 +254,29 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
 }
 
 /// `DescribeTable`
-pub(crate) fn describe_one(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+pub(crate) async fn describe_one(
+    node: &Node,
+    caller: &Caller,
+    body: &str,
+) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let table = node.table(&request.need_string("TableName")?)?;
     let _ = caller;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    describe(node, &table, "ACTIVE", object.member("Table"));
+    let built = built_of(&table).await;
+    describe(node, &table, ("ACTIVE", &built), object.member("Table"));
     object.close();
     Ok(out)
 }
 
-/// Appends the description of a table.
-pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut String) {
+/// Appends the description of a table: what it does, and which of its views are built.
+fn describe(
+    node: &Node,
+    table: &Table,
+    (status, built): (&str, &[model::TableId]),
+    out: &mut String,
+) {
     let schema = &table.entry.schema;
     let tags = tags::of(schema);
     let mut object = Object::open(out);
@@ -354,13 +291,21 @@ pub(crate) fn describe(node: &Node, table: &Table, status: &str, out: &mut Strin
         return object.close();
     }
     object.json("CreationDateTime", &seconds);
-    write_keys(table, object.member("KeySchema"));
-    write_list(table.key_columns(), object.member("AttributeDefinitions"), |key, out| {
-        let mut part = Object::open(out);
-        part.string("AttributeName", &key.name).string("AttributeType", key_type_name(&key.ty));
-        part.close();
-    });
+    index::write_keys(table.key_columns(), object.member("KeySchema"));
+    let keys = table.key_columns().iter().chain(&*table.indexed);
+    index::write_definitions(keys, object.member("AttributeDefinitions"));
     streams::write_latest(node, table, &mut object);
+    let catalog = node.schema();
+    let all: Vec<_> = index::all(&catalog, schema, &table.entry.views).collect();
+    for (list, is_local) in [("GlobalSecondaryIndexes", false), ("LocalSecondaryIndexes", true)] {
+        let those = || all.iter().filter(|(index, _)| index.is_local == is_local);
+        if those().next().is_some() {
+            write_list(those(), object.member(list), |(index, view), out| {
+                let is_built = built.contains(&view.schema.id);
+                index.describe(&view.schema, &arn(node, table), is_built, out);
+            });
+        }
+    }
     object.json("ItemCount", "0").json("TableSizeBytes", "0");
     object.close();
 }
@@ -381,7 +326,8 @@ pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error>
     let start = request.string("ExclusiveStartTableName")?;
     let schema = node.schema();
     let tables = schema.keyspaces.values().flat_map(|keyspace| keyspace.tables.values());
-    let mut names: Vec<String> = tables.filter_map(Table::of).map(|table| table.name).collect();
+    let mut names: Vec<String> =
+        tables.filter_map(|entry| Table::of(&schema, entry)).map(|table| table.name).collect();
     names.sort_unstable();
     names.retain(|name| start.as_deref().is_none_or(|start| start < name.as_str()));
     let more = (limit as usize) < names.len();

@@ -11,14 +11,18 @@ use crate::evaluate::holds;
 use crate::expression::{Condition, Placeholders, Selection, Update, update};
 use crate::filter::condition_of;
 use crate::json::Object;
-use crate::key::Key;
+use crate::key::{Key, component};
 use crate::legacy;
 use crate::request::Request;
 use crate::row::Change;
 use crate::table::Table;
 use crate::update::apply;
-use crate::value::{Map, attributes, attributes_json, check_name, item_size, write_attributes};
+use crate::value::{
+    Map, Value, attributes, attributes_json, check_name, item_size, write_attributes,
+};
+use model::Column;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Bytes of an item.
 const ITEM_BYTES_MAX: usize = 400 << 10;
@@ -66,6 +70,8 @@ pub(crate) struct Write {
     /// The key's attributes.
     key_attributes: Map,
     action: Action,
+    /// The table's attributes that are in keys of its indexes.
+    indexed: Arc<[Column]>,
     condition: Option<Condition>,
     returns: Returned,
     shows_failed: bool,
@@ -103,6 +109,7 @@ impl Write {
             Operation::Put => {
                 let item = attributes(request.need_object("Item")?)?;
                 check_item(&item)?;
+                check_indexed(&table.indexed, |name| item.get(name))?;
                 let key = Key::of_item(table, &item)?;
                 (key, key_part(table, &item), Action::Put(item))
             }
@@ -119,12 +126,23 @@ impl Write {
         };
         let condition = condition_of(request, "ConditionExpression", "Expected", &known)?;
         known.check_used()?;
-        Ok(Write { key, key_attributes, action, condition, returns, shows_failed, capacity })
+        let indexed = table.indexed.clone();
+        Ok(Write {
+            key,
+            key_attributes,
+            action,
+            indexed,
+            condition,
+            returns,
+            shows_failed,
+            capacity,
+        })
     }
 
     /// A put without more.
     pub(crate) fn put(table: &Table, item: Map) -> Result<Write, Error> {
         check_item(&item)?;
+        check_indexed(&table.indexed, |name| item.get(name))?;
         let key = Key::of_item(table, &item)?;
         Ok(Write::plain(key, key_part(table, &item), Action::Put(item)))
     }
@@ -136,8 +154,9 @@ impl Write {
 
     fn plain(key: Key, key_attributes: Map, action: Action) -> Write {
         let (condition, returns, shows_failed) = (None, Returned::Nothing, false);
-        let capacity = Capacity::default();
-        Write { key, key_attributes, action, condition, returns, shows_failed, capacity }
+        // What it writes was looked at.
+        let (capacity, indexed) = (Capacity::default(), Arc::new([]));
+        Write { key, key_attributes, action, indexed, condition, returns, shows_failed, capacity }
     }
 
     /// Half units that it consumes, as far as its request says.
@@ -200,6 +219,7 @@ impl Write {
         let roots = update.paths().map(|path| path.root.clone());
         let changed: BTreeMap<_, _> =
             roots.map(|root| (root.clone(), after.get(&root).cloned())).collect();
+        check_indexed(&self.indexed, |name| changed.get(name)?.as_ref())?;
         if !creates && before.is_none() {
             after.clear();
         }
@@ -293,6 +313,15 @@ fn key_part(table: &Table, item: &Map) -> Map {
 fn check_item(item: &Map) -> Result<(), Error> {
     item.keys().try_for_each(|name| check_name(name))?;
     check_size(item)
+}
+
+/// Refuses what keys of indexes cannot have (`index`: *fits-or-refused*).
+fn check_indexed<'v>(
+    indexed: &[Column],
+    value: impl Fn(&str) -> Option<&'v Value>,
+) -> Result<(), Error> {
+    let written = indexed.iter().filter_map(|column| Some((column, value(&column.name)?)));
+    written.into_iter().try_for_each(|(column, value)| component(column, value).map(drop))
 }
 
 fn check_size(item: &Map) -> Result<(), Error> {

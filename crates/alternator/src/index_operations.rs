@@ -1,0 +1,275 @@
+//! Indexes and the attributes of keys, as requests name them: those that a new table gets, and
+//! those that come and go while it is there; how far they are built.
+
+use crate::error::{Error, Kind};
+use crate::index::{self, Wanted};
+use crate::json::Json;
+use crate::node::{Node, changed};
+use crate::request::Request;
+use crate::table::{Table, key_type_name};
+use cluster::{Cluster, Schema, SchemaChange, features};
+use model::{TableId, Type};
+use replication::coordinator::build;
+
+const NAME_BYTES_MAX: usize = 255;
+/// What of an update names an index.
+const UPDATES: &str = "GlobalSecondaryIndexUpdates";
+
+/// Names and types of attributes.
+pub(crate) fn definitions(request: &Request<'_>) -> Result<Vec<(String, Type)>, Error> {
+    let list = request.list("AttributeDefinitions")?.ok_or_else(|| {
+        Error::validation(
+            "One or more parameter values were invalid: AttributeDefinitions is missing",
+        )
+    })?;
+    let mut found: Vec<(String, Type)> = Vec::new();
+    for json in list.elements() {
+        let part = Request::of(json, "AttributeDefinitions")?;
+        let name = part.need_string("AttributeName")?.into_owned();
+        let ty = match &*part.need_string("AttributeType")? {
+            "S" => Type::Text,
+            "N" => Type::Decimal,
+            "B" => Type::Blob,
+            other => {
+                return Err(Error::validation(format!(
+                    "1 validation error detected: Value '{other}' at 'attributeDefinitions. \
+                     AttributeType' failed to satisfy constraint: Member must satisfy enum value \
+                     set: [B, N, S]"
+                )));
+            }
+        };
+        if name.is_empty() || NAME_BYTES_MAX < name.len() {
+            return Err(Error::validation(format!(
+                "AttributeName of AttributeDefinitions must have a length between 1 and \
+                 {NAME_BYTES_MAX}"
+            )));
+        }
+        if found.iter().any(|(known, _)| *known == name) {
+            return Err(Error::validation(format!(
+                "Cannot have two attributes with the same name: Duplicate attribute: {name}"
+            )));
+        }
+        found.push((name, ty));
+    }
+    Ok(found)
+}
+
+/// The attributes of the key with their types: hash, then range.
+pub(crate) fn keys(
+    request: &Request<'_>,
+    definitions: &[(String, Type)],
+) -> Result<Vec<(String, Type)>, Error> {
+    let list = request.list("KeySchema")?;
+    let list: Vec<Json<'_>> = list.into_iter().flat_map(|list| list.elements()).collect();
+    let mut keys = Vec::new();
+    for (at, json) in list.iter().enumerate() {
+        let part = Request::of(*json, "KeySchema")?;
+        let (name, kind) = (part.need_string("AttributeName")?, part.need_string("KeyType")?);
+        let fits = match at {
+            0 => &*kind == "HASH",
+            1 => &*kind == "RANGE",
+            _ => false,
+        };
+        if !fits {
+            return Err(Error::validation(format!(
+                "Invalid KeySchema: one HASH key, then one RANGE key at most: {name} is {kind} at \
+                 place {at}"
+            )));
+        }
+        if NAME_BYTES_MAX < name.len() {
+            return Err(Error::validation(format!(
+                "AttributeName of KeySchema must have a length between 1 and {NAME_BYTES_MAX}"
+            )));
+        }
+        let known = definitions.iter().find(|(known, _)| *known == name);
+        let (_, ty) = known.ok_or_else(|| {
+            Error::validation(format!(
+                "One or more parameter values were invalid: Some index key attributes are not \
+                 defined in AttributeDefinitions: {name}"
+            ))
+        })?;
+        keys.push((name.into_owned(), ty.clone()));
+    }
+    let is_twice = matches!(&keys[..], [(a, _), (b, _)] if a == b);
+    match keys.is_empty() || is_twice {
+        false => Ok(keys),
+        true => Err(Error::validation(
+            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both name \
+             one attribute",
+        )),
+    }
+}
+
+/// Refuses indexes where not all nodes can have them.
+pub(crate) fn check_views(node: &Node) -> Result<(), Error> {
+    match node.cluster.topology().allows(features::VIEWS) {
+        true => Ok(()),
+        false => Err(Error::validation(format!(
+            "Not all nodes of the cluster can have indexes ({}): upgrade them first",
+            features::VIEWS
+        ))),
+    }
+}
+
+/// The indexes of both kinds that a request lists.
+pub(crate) fn indexes(
+    request: &Request<'_>,
+    (table, keys_of_table): (&str, &[(String, Type)]),
+    definitions: &[(String, Type)],
+) -> Result<Vec<index::Wanted>, Error> {
+    let mut found: Vec<index::Wanted> = Vec::new();
+    let lists = [("GlobalSecondaryIndexes", false), ("LocalSecondaryIndexes", true)];
+    for (list, is_local) in lists {
+        let most = if is_local { index::LOCAL_MAX } else { index::GLOBAL_MAX };
+        let Some(json) = request.list(list)? else { continue };
+        let all: Vec<Json<'_>> = json.elements().collect();
+        if all.is_empty() || most < all.len() {
+            return Err(Error::validation(format!(
+                "One or more parameter values were invalid: {list} must have between 1 and {most} \
+                 indexes, not {}",
+                all.len()
+            )));
+        }
+        for json in all {
+            let table = (table, keys_of_table);
+            let index = index::Wanted::of(json, is_local, table, |part| keys(part, definitions))?;
+            if found.iter().any(|known| known.name == index.name) {
+                return Err(Error::validation(format!(
+                    "One or more parameter values were invalid: Duplicate index name: {}",
+                    index.name
+                )));
+            }
+            found.push(index);
+        }
+    }
+    Ok(found)
+}
+
+/// The views of a table's indexes that all nodes have built.
+pub(crate) async fn built_of(table: &Table) -> Vec<TableId> {
+    if table.entry.views.is_empty() {
+        return Vec::new();
+    }
+    let told = build::told_by_all().await;
+    let has_all = |view: &&TableId| {
+        told.iter().all(|it| it.built.as_ref().is_some_and(|built| built.contains(view)))
+    };
+    table.entry.views.iter().filter(has_all).copied().collect()
+}
+
+/// What is asked for of one global index.
+enum Update {
+    Create(Wanted),
+    Delete(String),
+}
+
+/// Makes or removes a global index, if the request asks for one; whether it does. What is there of
+/// the table goes into a new one while others use both.
+pub(crate) async fn change_indexes(
+    node: &Node,
+    table: &Table,
+    request: &Request<'_>,
+) -> Result<bool, Error> {
+    let Some(update) = update_of(table, request)? else { return Ok(false) };
+    if let Update::Create(_) = &update {
+        check_views(node)?;
+    }
+    let (base, id) = (table.entry.schema.id, Cluster::new_table_id());
+    let change = move |schema: &Schema| {
+        let gone = || Error::new(Kind::ResourceNotFound, "Requested resource not found: its table");
+        let entry = schema.table_by_id(base).ok_or_else(gone)?;
+        let known: Vec<_> = index::all(schema, &entry.schema, &entry.views).collect();
+        let name = match &update {
+            Update::Create(wanted) => &wanted.name,
+            Update::Delete(name) => name,
+        };
+        let found = known.iter().find(|(index, _)| index.name == *name);
+        match (&update, found) {
+            (Update::Create(_), Some(_)) => Err(Error::validation(format!(
+                "Attempting to create an index which already exists: {name} already exists"
+            ))),
+            (Update::Create(wanted), None) => {
+                let globals = known.iter().filter(|(index, _)| !index.is_local).count();
+                if index::GLOBAL_MAX <= globals {
+                    let most = index::GLOBAL_MAX;
+                    return Err(Error::new(
+                        Kind::LimitExceeded,
+                        format!("a table has {most} global secondary indexes at most: {name}"),
+                    ));
+                }
+                Ok(vec![SchemaChange::CreateTable(wanted.view(&entry.schema, id)?)])
+            }
+            (Update::Delete(_), Some((index, view))) if !index.is_local => {
+                let (keyspace, name) = (view.schema.keyspace.clone(), view.schema.name.clone());
+                Ok(vec![SchemaChange::DropTable { keyspace, name }])
+            }
+            (Update::Delete(_), _) => Err(Error::new(
+                Kind::ResourceNotFound,
+                format!("Requested resource not found: no global secondary index {name}"),
+            )),
+        }
+    };
+    changed(node.cluster.change_schema(change).await).map(|_| true)
+}
+
+fn update_of(table: &Table, request: &Request<'_>) -> Result<Option<Update>, Error> {
+    let list = request.list(UPDATES)?;
+    let all: Vec<Json<'_>> = list.into_iter().flat_map(|list| list.elements()).collect();
+    let json = match &all[..] {
+        [] => return Ok(None),
+        [one] => *one,
+        _ => {
+            return Err(Error::new(
+                Kind::LimitExceeded,
+                "Subscriber limit exceeded: Only 1 online index can be created or deleted \
+                 simultaneously per table",
+            ));
+        }
+    };
+    let members: Vec<_> = json.members().collect();
+    let [(what, json)] = &members[..] else {
+        return Err(Error::validation(format!(
+            "One or more parameter values were invalid: each GlobalSecondaryIndexUpdate of \
+             {UPDATES} must have exactly one of Create and Delete"
+        )));
+    };
+    match &**what {
+        "Create" => created(table, request, *json).map(|wanted| Some(Update::Create(wanted))),
+        "Delete" => {
+            let name = Request::of(*json, "Delete")?.need_string("IndexName")?.into_owned();
+            Ok(Some(Update::Delete(name)))
+        }
+        other => Err(Error::validation(format!(
+            "One or more parameter values were invalid: GlobalSecondaryIndexUpdate: {other} is not \
+             supported"
+        ))),
+    }
+}
+
+fn created(table: &Table, request: &Request<'_>, json: Json<'_>) -> Result<Wanted, Error> {
+    let definitions = definitions(request)?;
+    let known = || table.key_columns().iter().chain(&*table.indexed);
+    for (name, ty) in &definitions {
+        if let Some(column) = known().find(|column| column.name == *name && column.ty != *ty) {
+            let (before, after) = (key_type_name(&column.ty), key_type_name(ty));
+            return Err(Error::validation(format!(
+                "One or more parameter values were invalid: Attributes cannot be redefined: {name} \
+                 is of type {before} in a key that is there, and {after} here"
+            )));
+        }
+    }
+    let of_table = table.key_columns().iter();
+    let of_table: Vec<_> = of_table.map(|it| (it.name.clone(), it.ty.clone())).collect();
+    let of_index = |part: &Request<'_>| keys(part, &definitions);
+    let wanted = Wanted::of(json, false, (&table.name, &of_table), of_index)?;
+    let is_used = |name: &String| {
+        wanted.keys.iter().any(|(key, _)| key == name) || known().any(|it| it.name == *name)
+    };
+    match definitions.iter().find(|(name, _)| !is_used(name)) {
+        None => Ok(wanted),
+        Some((name, _)) => Err(Error::validation(format!(
+            "One or more parameter values were invalid: Some AttributeDefinitions are not used: \
+             {name} is no key"
+        ))),
+    }
+}
