@@ -57,6 +57,20 @@ impl<'r> Contest<'r> {
         }
     }
 
+    /// What was there, and what is written.
+    pub(crate) fn known(&self) -> [Option<Cell<'r>>; 2] {
+        [self.old, self.update]
+    }
+
+    /// Until when a cell of that time that has lost cannot win again; of all such that were there
+    /// `cover` is what deletions cover.
+    pub(crate) fn until(&self, timestamp: i64, cover: Tombstone) -> i64 {
+        match self.winner {
+            None => cover.timestamp.max(timestamp),
+            Some(_) => self.end(timestamp),
+        }
+    }
+
     /// What is there after the write.
     pub(crate) fn winner(&self) -> Option<Cell<'r>> {
         self.winner
@@ -115,6 +129,6 @@ impl Shown<'_> {
 }
 
 /// Whether both values are found in one row of the view.
-fn is_one_row(ty: Option<&Type>, a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn is_one_row(ty: Option<&Type>, a: &[u8], b: &[u8]) -> bool {
     a == b || ty.is_some_and(|ty| value::compare(ty, a, b).is_eq())
 }

@@ -38,7 +38,7 @@
 //!
 //! Of a view that is found by two attributes this is promised where the writes of a row come in the
 //! order of their times. Where writes of one attribute each come the other way round, a row may
-//! stay that should have ended, or one may not be shown.
+//! stay that should have ended; none is missing.
 //!
 //! What is not promised: one column of a keyed view's key, written several times with one timestamp
 //! *and* different lifetimes, may end with its row not shown: by such a tie a value can win, lose

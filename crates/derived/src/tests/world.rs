@@ -12,6 +12,8 @@ pub(super) struct World {
     pub(super) base: TableSchema,
     pub(super) views: Vec<TableSchema>,
     pub(super) plans: Vec<ViewPlan>,
+    /// Views may have rows that the base table does not have.
+    pub(super) may_have_more: bool,
 }
 
 /// Some order of these.
@@ -268,7 +270,7 @@ impl World {
         };
         let views = vec![attributes(&base, 2, prng)];
         let plan = |view| ViewPlan::new(&base, view).expect("a view of the base");
-        World { plans: views.iter().map(plan).collect(), views, base }
+        World { plans: views.iter().map(plan).collect(), views, base, may_have_more: false }
     }
 
     pub(super) fn any(prng: &mut Prng) -> World {
@@ -287,7 +289,7 @@ impl World {
             })
             .collect();
         let plan = |view| ViewPlan::new(&base, view).expect("a view of the base");
-        World { plans: views.iter().map(plan).collect(), views, base }
+        World { plans: views.iter().map(plan).collect(), views, base, may_have_more: false }
     }
 
     pub(super) fn describe(&self) -> String {
