@@ -13,11 +13,11 @@
 //!  - *local-is-current*: a local index is written with the item, so consistent reads of it are as
 //!    those of the table.
 
+use crate::column::{ATTRIBUTES, key_type_name};
 use crate::error::Error;
 use crate::expression::Selection;
 use crate::json::{Json, Object, write_list, write_string};
 use crate::request::Request;
-use crate::table::{ATTRIBUTES, key_type_name};
 use crate::tags::{self, Tags};
 use cluster::Schema;
 use model::schema::{Computed, ComputedColumn, TableOptions, View};

@@ -4,6 +4,7 @@
 //! the map `:attrs`, an attribute a cell. Any table of the system can be read, by a name that says
 //! so: `.scylla.alternator.<keyspace>.<table>`.
 
+pub(crate) use crate::column::{ATTRIBUTES, key_type_name};
 use crate::error::{Error, Kind};
 use crate::index::{self, Index};
 use cluster::{Schema, TableEntry};
@@ -16,8 +17,6 @@ use std::sync::Arc;
 pub(crate) const KEYSPACE_PREFIX: &str = "alternator_";
 /// What the names of CQL's tables begin with.
 const OTHERS_PREFIX: &str = ".scylla.alternator.";
-/// The column of the attributes that are no keys.
-pub(crate) const ATTRIBUTES: &str = ":attrs";
 /// Characters of a name.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 3..=192;
 
@@ -162,14 +161,5 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         false => Err(Error::validation(format!(
             "TableName must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and {name} does not"
         ))),
-    }
-}
-
-/// The type of a key column, as the API names it.
-pub(crate) fn key_type_name(ty: &Type) -> &'static str {
-    match ty {
-        Type::Blob => "B",
-        Type::Decimal => "N",
-        _ => "S",
     }
 }
