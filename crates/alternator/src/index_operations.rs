@@ -94,8 +94,8 @@ pub(crate) fn keys(
     match keys.is_empty() || is_twice {
         false => Ok(keys),
         true => Err(Error::validation(
-            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both have the \
-             same name",
+            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both have \
+             the same name",
         )),
     }
 }

@@ -4,8 +4,8 @@
 //!  - *both-or-none*: there is a row where each attribute has a value of its type that is not
 //!    empty. Its marker has the time of the newer one, and the lifetime of the one that ends first.
 //!  - *pairs-end*: each pair of values that the write or what was before it knows ends, but the one
-//!    that is found now, and those that could come back with a marker that is no newer. So of writes
-//!    of one attribute each that came late, a row may be shown too many, and never one too few.
+//!    that is found now, and those that could come back with a marker that is no newer. So of
+//!    writes of one attribute each that came late, a row may be shown too many, never one too few.
 
 use super::{Change, Sink, elements_of, put_end, put_row};
 use crate::contest::{Contest, Outcome, is_one_row};
