@@ -3,11 +3,12 @@ import sys
 import threading
 from pathlib import Path
 
+from boto3.dynamodb.conditions import Key
 from botocore.exceptions import BotoCoreError, ClientError
 from door import dynamodb, table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
-from trio import Nodes  # noqa: E402  pylint: disable=wrong-import-position
+from trio import Nodes, until  # noqa: E402  pylint: disable=wrong-import-position
 
 CLIENTS = 4
 UPDATES = 25
@@ -43,6 +44,40 @@ def test_conditional_updates_of_all_nodes_are_all_counted():
             assert told == [UPDATES] * CLIENTS
             read = dynamodb(nodes[2]).Table(t.name).get_item(Key={"p": "x"}, ConsistentRead=True)
             assert read["Item"]["n"] == CLIENTS * UPDATES
+
+
+def test_an_index_follows_when_a_node_is_killed():
+    with Nodes(3) as nodes:
+        t = dynamodb(nodes[0]).create_table(
+            TableName="indexed", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"},
+                                  {"AttributeName": "x", "AttributeType": "S"},
+                                  {"AttributeName": "n", "AttributeType": "N"}],
+            GlobalSecondaryIndexes=[{
+                "IndexName": "by_x", "Projection": {"ProjectionType": "ALL"},
+                "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"},
+                              {"AttributeName": "n", "KeyType": "RANGE"}]}])
+        expected = {}
+        for n in range(120):
+            if n == 60:
+                nodes[2].kill()
+            p, x = str(n % 40), "xyz"[n % 3]
+            try:
+                t.put_item(Item={"p": p, "x": x, "n": n})
+                expected[p] = (x, n)
+            except (BotoCoreError, ClientError):
+                expected.pop(p, None)  # It is there as it was, or as it should be.
+        nodes[2].start()
+        other = dynamodb(nodes[1]).Table("indexed")
+
+        def found():
+            pages = [other.query(IndexName="by_x", KeyConditionExpression=Key("x").eq(x))["Items"]
+                     for x in "xyz"]
+            return {item["p"]: (item["x"], int(item["n"])) for page in pages for item in page}
+
+        assert 30 < len(expected)
+        until(lambda: expected.items() <= found().items(), 60)
 
 
 def test_what_was_acknowledged_is_there_when_a_node_is_killed():

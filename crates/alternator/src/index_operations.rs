@@ -7,8 +7,9 @@ use crate::json::Json;
 use crate::node::{Node, changed};
 use crate::request::Request;
 use crate::table::{Table, key_type_name};
+use cluster::centers::{self, IllRacked};
 use cluster::{Cluster, Schema, SchemaChange, features};
-use model::{TableId, Type};
+use model::{Keyspace, TableId, Type};
 use replication::coordinator::build;
 
 const NAME_BYTES_MAX: usize = 255;
@@ -111,6 +112,35 @@ pub(crate) fn check_views(node: &Node) -> Result<(), Error> {
     }
 }
 
+/// Why tables of a keyspace can have no indexes: with tablets, views need a replica in each rack.
+fn ill_racked(node: &Node, schema: &Schema, keyspace: &str) -> Option<IllRacked> {
+    let data_centers = centers::data_centers(&node.cluster.topology(), node.cluster.node());
+    let ill = centers::ill_racked(schema, &data_centers);
+    ill.into_iter().find(|ill| ill.keyspace == keyspace)
+}
+
+/// A keyspace whose tables can have indexes: without tablets, where those would not do. `is_said`:
+/// that it has tablets was asked for.
+pub(crate) fn with_indexes(
+    node: &Node,
+    keyspace: Keyspace,
+    is_said: bool,
+) -> Result<Keyspace, Error> {
+    let change = vec![SchemaChange::CreateKeyspace(keyspace.clone())];
+    let next = node.schema().after(change, runtime::time::wall_micros(), 1);
+    // A keyspace that is there already is refused when it is made.
+    let Ok(next) = next else { return Ok(keyspace) };
+    match ill_racked(node, &next, &keyspace.name) {
+        None => Ok(keyspace),
+        Some(ill) if is_said => Err(no_indexes(&ill)),
+        Some(_) => Ok(Keyspace { initial_tablets: None, ..keyspace }),
+    }
+}
+
+fn no_indexes(ill: &IllRacked) -> Error {
+    Error::validation(format!("Indexes are not supported on a table with tablets here: {ill}"))
+}
+
 /// The indexes of both kinds that a request lists.
 pub(crate) fn indexes(
     request: &Request<'_>,
@@ -173,6 +203,10 @@ pub(crate) async fn change_indexes(
     let Some(update) = update_of(table, request)? else { return Ok(false) };
     if let Update::Create(_) = &update {
         check_views(node)?;
+        let keyspace = &table.entry.schema.keyspace;
+        if let Some(ill) = ill_racked(node, &node.schema(), keyspace) {
+            return Err(no_indexes(&ill));
+        }
     }
     let (base, id) = (table.entry.schema.id, Cluster::new_table_id());
     let change = move |schema: &Schema| {

@@ -182,10 +182,10 @@ async fn ask(node: &Node, table: &Table, key: &Key, request: Vec<u8>) -> Result<
 
 /// Does what a request of a transaction says; `None`: it is another one.
 pub(crate) async fn execute(owner: &Owner, request: &[u8]) -> Option<Vec<u8>> {
-    let answer = match request.get(1)? {
-        &HOLD => hold_here(owner, &request[2..]).await.map(|held| encode_held(&held)),
-        &LOOK => look_here(owner, None, &request[2..]).await.map(|it| encode_looked(&it)),
-        &LOOK_AND_HOLD => look_and_hold(owner, &request[2..]).await.map(|it| encode_looked(&it)),
+    let answer = match *request.get(1)? {
+        HOLD => hold_here(owner, &request[2..]).await.map(|held| encode_held(&held)),
+        LOOK => look_here(owner, None, &request[2..]).await.map(|it| encode_looked(&it)),
+        LOOK_AND_HOLD => look_and_hold(owner, &request[2..]).await.map(|it| encode_looked(&it)),
         _ => return None,
     };
     Some(answer.unwrap_or_else(|error| [&[3][..], &encode_result(&Err(error))].concat()))

@@ -5,7 +5,9 @@
 
 use crate::error::{Error, Kind};
 use crate::index;
-use crate::index_operations::{built_of, change_indexes, check_views, definitions, indexes, keys};
+use crate::index_operations::{
+    built_of, change_indexes, check_views, definitions, indexes, keys, with_indexes,
+};
 use crate::json::{Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
@@ -50,12 +52,14 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let wanted = wanted(&request)?;
     node.check_on(caller, Permission::Create, Resource::AllKeyspaces)?;
     let mut keyspace = keyspace(node, &wanted.name)?;
-    if let Some(said) = wanted.tags.get(TABLETS_TAG) {
+    let said = wanted.tags.get(TABLETS_TAG);
+    if let Some(said) = said {
         keyspace.initial_tablets = said.parse().ok();
     }
     let id = Cluster::new_table_id();
     if !wanted.indexes.is_empty() {
         check_views(node)?;
+        keyspace = with_indexes(node, keyspace, said.is_some())?;
     }
     let view_ids: Vec<_> = wanted.indexes.iter().map(|_| Cluster::new_table_id()).collect();
     let exists = |name: &str| {

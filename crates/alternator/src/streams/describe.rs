@@ -37,7 +37,7 @@ pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error>
     let schema = node.schema();
     let mut tables: Vec<Table> = match request.string("TableName")? {
         Some(name) => vec![node.table(&name)?],
-        None => schema.tables().filter_map(Table::of).collect(),
+        None => schema.tables().filter_map(|entry| Table::of(&schema, entry)).collect(),
     };
     tables.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let streams = tables.iter().flat_map(|table| {

@@ -187,7 +187,10 @@ mod tests {
         pairs.iter().map(|(name, text)| (name.to_string(), Value::S(text.to_string()))).collect()
     }
 
-    fn told(rows: &[(i8, &str, &[(&str, &str)])]) -> Vec<String> {
+    /// An operation, a key, and the other attributes.
+    type Told<'t> = (i8, &'t str, &'t [(&'t str, &'t str)]);
+
+    fn told(rows: &[Told<'_>]) -> Vec<String> {
         let mut set = Set::new(Sequence::at(7_000_000).uuid());
         for (at, (operation, key, item)) in rows.iter().enumerate() {
             assert!(!set.is_whole, "whole-sets");
