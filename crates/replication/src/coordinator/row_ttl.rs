@@ -8,9 +8,8 @@
 //!  - *later-writes-stay*: a deletion has the time at which its page was read, so that later
 //!    writes, such as a later expiry, are not covered.
 //!  - *one-scan*: shard 0 scans, one page after the other.
-//!  - *told-once*: each node deletes what it has itself; but where a log tells of deletions, and of
-//!    items, the first of the replicas that are alive does so for all. If it dies, or others take
-//!    it for dead, in the midst of that, a deletion may be told twice.
+//!  - *told-once*: of several replicas the first that is alive deletes for all. If it dies, or
+//!    others take it for dead, in the midst of that, a deletion may be told twice.
 //!  - *still-expired*: who deletes for all has asked a quorum whether the row has expired, and the
 //!    deletion has the time of that question. So a later expiry that was acknowledged is not lost
 //!    because this replica missed it.
@@ -125,7 +124,7 @@ async fn scan(coordinator: &Coordinator, table: &TableEntry) -> Result<(), Strin
             }
         };
         for row in expired(&table.schema, clock, &command, &page, asked_at) {
-            let has_deleted = match clock.is_for_all(table) {
+            let has_deleted = match coordinator.is_spread(table) || table.log.is_some() {
                 true => delete_for_all(coordinator, table, clock, &row).await?,
                 false => {
                     let shard = table.tablets.shard_of(row.token);
@@ -153,7 +152,6 @@ async fn delete_for_all(
     clock: Clock<'_>,
     row: &Expired,
 ) -> Result<bool, String> {
-    debug_assert!(clock.is_for_all(table), "told-once: each node deletes what it has");
     let token = row.token;
     if let Some(replicas) = coordinator.replicas(table, token) {
         let places = coordinator.places();

@@ -4,7 +4,6 @@
 //! number of seconds: a column, as keys are, or an element of the map of attributes, whose value is
 //! a byte for its type and a decimal. An attribute that is no number says nothing.
 
-use cluster::TableEntry;
 use model::key::{clustering_components, split_partition_key};
 use model::schema::TableOptions;
 use model::value::decimal::Decimal;
@@ -38,12 +37,6 @@ impl<'s> Clock<'s> {
         }
         let map = table.regulars().iter().find(|column| is_attributes(column))?;
         Some(Clock::Element(map, name))
-    }
-
-    /// Whether each deletion is for all replicas, and only after a quorum has said that the row
-    /// has expired (*still-expired*).
-    pub(super) fn is_for_all(self, table: &TableEntry) -> bool {
-        table.log.is_some() || !matches!(self, Clock::Column(_))
     }
 
     /// The columns to read.

@@ -3,6 +3,7 @@
 mod basics;
 mod batchlog;
 mod built;
+mod expiry;
 mod faults;
 mod hints;
 mod joined;
