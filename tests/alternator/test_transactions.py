@@ -6,6 +6,7 @@ import time
 import uuid
 from pathlib import Path
 
+import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from door import dynamodb, table
@@ -141,6 +142,45 @@ def test_items_are_read_as_they_were_at_one_moment(node):
         assert found["Responses"] == [
             {"Item": {"p": "x", "c": 1}}, {}, {}, {"Item": {"n": 1, "m": {"deep": [2]}}}]
         assert {one["TableName"] for one in found["ConsumedCapacity"]} == {a.name, b.name}
+
+
+def test_indexes_and_streams_tell_of_what_took_effect_and_of_nothing_else():
+    with Node("--alternator-streams-time-window-s", "0") as node:
+        resource = dynamodb(node)
+        client = resource.meta.client
+        t = resource.create_table(
+            TableName="told", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in "px"],
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+            GlobalSecondaryIndexes=[{
+                "IndexName": "by_x", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "ALL"}}])
+        made = [{"p": p, "x": "one"} for p in "abc"]
+        client.transact_write_items(TransactItems=[put(t, item) for item in made])
+        assert reasons(client.transact_write_items, TransactItems=[
+            put(t, {"p": "d", "x": "one"}),
+            put(t, {"p": "e", "x": "one"}, ConditionExpression="attribute_exists(p)")])
+        with pytest.raises(ClientError, match="ValidationException.*mismatch"):
+            client.transact_write_items(TransactItems=[put(t, {"p": "f", "x": 7})])
+
+        def indexed():
+            found = t.query(IndexName="by_x", KeyConditionExpression="x = :x",
+                            ExpressionAttributeValues={":x": "one"})["Items"]
+            return sorted(found, key=str) == sorted(made, key=str)
+
+        until(indexed, 30)
+        streams = boto3.client(
+            "dynamodbstreams", endpoint_url=f"http://{node.address}:8000", region_name="us-east-1",
+            aws_access_key_id="any", aws_secret_access_key="any")
+        told = []
+        arn = t.latest_stream_arn
+        for shard in streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]:
+            begin = streams.get_shard_iterator(StreamArn=arn, ShardId=shard["ShardId"],
+                                               ShardIteratorType="TRIM_HORIZON")["ShardIterator"]
+            told += streams.get_records(ShardIterator=begin)["Records"]
+        assert sorted((one["eventName"], one["dynamodb"]["NewImage"]["p"]["S"]) for one in told) == [
+            ("INSERT", p) for p in "abc"]
 
 
 class Bank:
