@@ -199,7 +199,7 @@ def test_a_stream_that_is_closed_is_read_to_its_end(node, db, of):
         t.put_item(Item={"p": "second"})
         listed = of.list_streams(TableName=t.name)["Streams"]
         assert [it["StreamArn"] for it in listed] == [first, second]
-        node.kill()
+        assert node.stop() == 0
         node.start()
         for name, key in [(first, "first"), (second, "second")]:
             reading = iterators(of, name, "TRIM_HORIZON")
