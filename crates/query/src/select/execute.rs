@@ -8,10 +8,12 @@
 //!  - *room-first*: a read of several pages takes response memory for each before it is read; a
 //!    read of one page, before it waits for it.
 //!
-//! [`notes`]: what traces say; [`indexed`]: the same where an index says where the rows are.
+//! [`notes`]: what traces say; [`warnings`]: what client and operator are warned of; [`indexed`]:
+//! the same where an index says where the rows are.
 
 mod indexed;
 mod notes;
+mod warnings;
 
 use super::output::Output;
 use super::paging::PagingState;
@@ -19,7 +21,7 @@ use super::row::RowCells;
 use crate::error::CqlError;
 use crate::request::Request;
 use crate::response::Rows;
-use cluster::{Cluster, Live, Restriction};
+use cluster::{Cluster, Live};
 use model::{TableId, Token, Uuid};
 use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
@@ -33,6 +35,7 @@ use plan::term::{IfNull, integer};
 use replication::{Coordinator, ReadOptions, Wanted};
 use runtime::pieces::{self, PIECE_BYTES};
 use std::collections::VecDeque;
+use warnings::{warn, warn_of_size};
 
 /// An answer that no limit of memory is asked for.
 const ALWAYS_ALLOWED_BYTES: usize = 64 << 10;
@@ -57,7 +60,7 @@ struct Scope {
     targets: Option<Targets>,
 }
 
-/// `by_index`: the index that the plan has is asked.
+/// `by_index`: see [`execute_by`].
 fn scope(
     plan: &SelectPlan,
     (request, by_index): (&Request<'_>, bool),
@@ -84,10 +87,19 @@ fn scope(
 
 /// Executes a `SELECT`.
 pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
-    let by_index = match indexed::is_known(plan, request) {
-        Some(by_index) => by_index,
-        None => Box::pin(indexed::is_asked(plan, request)).await?,
-    };
+    match &plan.restrictions.index {
+        None => execute_by(plan, request, false).await,
+        // Boxed: who has no index is not to pay for its room.
+        Some(index) => Box::pin(indexed::execute(plan, index, request)).await,
+    }
+}
+
+/// `by_index`: the index that the plan has is asked.
+async fn execute_by(
+    plan: &SelectPlan,
+    request: &Request<'_>,
+    by_index: bool,
+) -> Result<Rows, CqlError> {
     let Scope { per_partition, rows_left, resume, ranges, targets } =
         request.step(|env| scope(plan, (request, by_index), env)).await?;
     let Some(targets) = targets else {
@@ -314,48 +326,6 @@ fn options<'a>(
     });
     ReadOptions { wanted, ..request.read_options(&command.partitions) }
 }
-
-/// Warns the operator of large unpaged responses.
-fn warn_of_size(plan: &SelectPlan, request: &Request<'_>, bytes: usize, page_size: Option<u64>) {
-    if bytes <= ALWAYS_ALLOWED_BYTES || page_size.is_some() {
-        return;
-    }
-    let max = natural(&request.options.max_memory_for_unlimited_query_soft_limit);
-    if max < bytes as u64 {
-        let table = &plan.table.schema;
-        tracing::warn!(
-            target: "query",
-            "Memory usage of unpaged query of {}.{} exceeds soft limit of {max} (configured via \
-             max_memory_for_unlimited_query_soft_limit)",
-            table.keyspace,
-            table.name
-        );
-    }
-}
-
-/// Adds the warnings about a read for the client.
-fn warn(plan: &SelectPlan, request: &Request<'_>, tombstones_seen: u64) {
-    let options = request.options;
-    if plan.restrictions.scans_unasked
-        && options.analysis.strict_allow_filtering.get() == Restriction::Warned
-    {
-        request.warn(SCANS_UNASKED);
-    }
-    if 0 < tombstones_seen && options.tombstone_warn_threshold.get() < tombstones_seen as i64 {
-        let table = &plan.table.schema;
-        let text = format!(
-            "Read {tombstones_seen} tombstones and dead rows for a page of {}.{} (see \
-             tombstone_warn_threshold)",
-            table.keyspace, table.name
-        );
-        tracing::warn!(target: "query", "{text}");
-        request.warn(text);
-    }
-}
-
-/// Said of queries that newer servers refuse.
-const SCANS_UNASKED: &str =
-    "This query should use ALLOW FILTERING and will be rejected in future versions.";
 
 /// A result without any row of the table.
 fn empty(plan: &SelectPlan, env: &Env<'_>) -> Result<Rows, CqlError> {

@@ -14,7 +14,7 @@
 //!  - *built-is-asked*: an index is asked only when all of its table is in it, on all nodes: until
 //!    then rows are filtered, where that is allowed.
 
-use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Scan, natural};
+use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Rows, Scan, execute_by, natural};
 use crate::error::CqlError;
 use crate::request::Request;
 use cluster::TableEntry;
@@ -77,17 +77,24 @@ struct Walk<'p> {
     begun: Option<Resume>,
 }
 
-/// See [`is_asked`], where nobody has to be asked for that.
-#[inline]
-pub(super) fn is_known(plan: &SelectPlan, request: &Request<'_>) -> Option<bool> {
-    let Some(index) = &plan.restrictions.index else { return Some(false) };
-    request.coordinator.is_known_built(index.view.schema.id).then_some(true)
+/// Executes a `SELECT` that has an index.
+pub(super) async fn execute(
+    plan: &SelectPlan,
+    index: &IndexPlan,
+    request: &Request<'_>,
+) -> Result<Rows, CqlError> {
+    let is_known = request.coordinator.is_known_built(index.view.schema.id);
+    let by_index = is_known || is_asked(plan, index, request).await?;
+    execute_by(plan, request, by_index).await
 }
 
 /// Whether the index of a plan is asked; otherwise rows are filtered. Of a table with little data
 /// it is built soon, and that is waited for. (*built-is-asked*)
-pub(super) async fn is_asked(plan: &SelectPlan, request: &Request<'_>) -> Result<bool, CqlError> {
-    let Some(index) = &plan.restrictions.index else { return Ok(false) };
+async fn is_asked(
+    plan: &SelectPlan,
+    index: &IndexPlan,
+    request: &Request<'_>,
+) -> Result<bool, CqlError> {
     let view = index.view.schema.id;
     let patience = request.timeout.unwrap_or_else(|| request.timeouts.read_request_timeout.get().0);
     let wait = patience.min(BUILT_WAIT_MAX);
