@@ -71,6 +71,17 @@ impl<'a> Request<'a> {
         json.integer().map(Some).ok_or_else(|| wrong(name, json, "a whole number"))
     }
 
+    /// `Limit`: how much is asked for, of so much at most; that without it.
+    pub(crate) fn limit(&self, max: usize) -> Result<usize, Error> {
+        let Some(limit) = self.integer("Limit")? else { return Ok(max) };
+        usize::try_from(limit).ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
+            Error::validation(format!(
+                "1 validation error detected: Value '{limit}' at 'limit' failed to satisfy \
+                 constraint: Limit must be between 1 and {max}"
+            ))
+        })
+    }
+
     /// An object.
     pub(crate) fn object(&self, name: &str) -> Result<Option<Json<'a>>, Error> {
         let Some(json) = self.get(name) else { return Ok(None) };

@@ -1,7 +1,6 @@
-//! What operations on tables and on their streams share: names for the outside, keys, and what
+//! What operations on tables and on their streams share: names for the outside, and what
 //! decisions on the schema have to know.
 
-use crate::json::{Object, write_list};
 use crate::node::Node;
 use crate::table::Table;
 use cluster::{Cluster, centers, features};
@@ -32,14 +31,4 @@ pub(crate) fn context(node: &Node) -> Context {
 pub(crate) fn arn(node: &Node, table: &Table) -> String {
     let center = &node.cluster.node().data_center;
     format!("arn:aws:dynamodb:{center}:000000000000:table/{}", table.name)
-}
-
-/// Appends which attributes are the key.
-pub(crate) fn write_keys(table: &Table, out: &mut String) {
-    write_list(table.key_columns().iter().enumerate(), out, |(at, key), out| {
-        let mut part = Object::open(out);
-        part.string("AttributeName", &key.name);
-        part.string("KeyType", if at == 0 { "HASH" } else { "RANGE" });
-        part.close();
-    });
 }

@@ -30,7 +30,7 @@ use syntax::ast::{
 /// Copies of each item, where there are nodes enough.
 const COPIES: usize = 3;
 /// Names that are listed at once.
-const NAMES_MAX: i64 = 100;
+const NAMES_MAX: usize = 100;
 
 /// The tag that says with how many tablets a table begins; what is no number means none.
 const TABLETS_TAG: &str = "system:initial_tablets";
@@ -317,16 +317,7 @@ fn describe(
 /// `ListTables`
 pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let limit = match request.integer("Limit")? {
-        None => NAMES_MAX,
-        Some(limit) if (1..=NAMES_MAX).contains(&limit) => limit,
-        Some(limit) => {
-            return Err(Error::validation(format!(
-                "1 validation error detected: Value '{limit}' at 'limit' failed to satisfy \
-                 constraint: Limit must be between 1 and {NAMES_MAX}"
-            )));
-        }
-    };
+    let limit = request.limit(NAMES_MAX)?;
     let start = request.string("ExclusiveStartTableName")?;
     let schema = node.schema();
     let tables = schema.keyspaces.values().flat_map(|keyspace| keyspace.tables.values());
@@ -334,8 +325,8 @@ pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error>
         tables.filter_map(|entry| Table::of(&schema, entry)).map(|table| table.name).collect();
     names.sort_unstable();
     names.retain(|name| start.as_deref().is_none_or(|start| start < name.as_str()));
-    let more = (limit as usize) < names.len();
-    names.truncate(limit as usize);
+    let more = (limit) < names.len();
+    names.truncate(limit);
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     write_list(&names, object.member("TableNames"), |name, out| write_string(name, out));

@@ -5,11 +5,11 @@ use super::sequence::Sequence;
 use super::shards::{self, Shard, ShardId};
 use super::{arn, find, now_millis, parts};
 use crate::error::Error;
+use crate::index::write_keys;
 use crate::json::{Object, write_list};
 use crate::node::{Caller, Node};
 use crate::request::Request;
 use crate::table::Table;
-use crate::table_facts::write_keys;
 use crate::tags;
 use auth::Permission;
 
@@ -119,7 +119,7 @@ pub(crate) fn describe(node: &Node, caller: &Caller, body: &str) -> Result<Strin
     let created = stream.created;
     let seconds = format!("{}.{:03}", created.div_euclid(1000), created.rem_euclid(1000));
     part.json("CreationRequestDateTime", &seconds);
-    write_keys(&table, part.member("KeySchema"));
+    write_keys(table.key_columns(), part.member("KeySchema"));
     write_list(&shards, part.member("Shards"), |(name, shard), out| write(name, shard, out));
     if let (true, Some((name, _))) = (has_more, shards.last()) {
         part.string("LastEvaluatedShardId", name);

@@ -23,7 +23,7 @@ use mutation::page::{PageView, Partitions, ReadCommand, SendRange};
 use runtime::time::wall_micros;
 use std::rc::Rc;
 
-const RECORDS_MAX: i64 = 1000;
+const RECORDS_MAX: usize = 1000;
 /// Rows of the log that are read at once.
 const PAGE_ROWS: u64 = 1000;
 /// Bytes of records after which an answer ends.
@@ -101,16 +101,7 @@ struct Found {
 /// `GetRecords`
 pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let limit = match request.integer("Limit")? {
-        None => RECORDS_MAX,
-        Some(limit) if (1..=RECORDS_MAX).contains(&limit) => limit,
-        Some(limit) => {
-            return Err(Error::validation(format!(
-                "1 validation error detected: Value '{limit}' at 'limit' failed to satisfy \
-                 constraint: Limit must be between 1 and {RECORDS_MAX}"
-            )));
-        }
-    };
+    let limit = request.limit(RECORDS_MAX)?;
     let given = request.need_string("ShardIterator")?;
     let invalid = || unfit("ShardIterator", &given, "is no iterator: GetShardIterator has them");
     let (rest, first) = given.rsplit_once('|').ok_or_else(invalid)?;
@@ -124,7 +115,7 @@ pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<
     let found = match log {
         Some(log) => {
             let ask = Ask { node, table: &table, stream: &stream, log: &log, shard: &shard };
-            ask.records(first.max(shard.start), limit as usize).await?
+            ask.records(first.max(shard.start), limit).await?
         }
         // Somebody has dropped it.
         None => Found { records: Vec::new(), bytes: 0, next: None },
