@@ -34,8 +34,14 @@ use std::time::Duration;
 /// A read of all rows at most; a start waits for it.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// After so long a round looks again whether a transaction is decided.
+/// After so long a round looks again whether a transaction is decided, and then after twice as long
+/// each time, because each look is a read of the quorum.
 const HELD_PAUSE: Duration = Duration::from_millis(5);
+/// The longest of these pauses.
+const HELD_PAUSE_MAX: Duration = Duration::from_millis(80);
+
+const _: () = assert!(!HELD_PAUSE.is_zero(), "looks are apart");
+const _: () = assert!(HELD_PAUSE.as_nanos() < HELD_PAUSE_MAX.as_nanos(), "a pause can grow");
 
 /// Rounds that are forgotten at the same time.
 const FORGOTTEN_AT_ONCE_MAX: usize = 64;
@@ -64,6 +70,7 @@ pub(crate) async fn begin(
     let now_secs = now_micros.div_euclid(1_000_000);
     let command = paxos::read_command(&table.schema, Some(place), now_secs);
     let shard = table.tablets.shard_of(Token::of(&place.key));
+    let mut pause = HELD_PAUSE;
     let state = loop {
         let page = coordinator.read_on(shard, &command).await;
         let page = page.map_err(|error| {
@@ -93,7 +100,11 @@ pub(crate) async fn begin(
                 let (consistency, kind) = (Consistency::Serial, WriteKind::Cas);
                 return Err(WriteError::Timeout { consistency, received, required, kind });
             }
-            None => sleep(HELD_PAUSE).await,
+            None => {
+                // The last look has its time, too.
+                sleep(pause.min(until - HELD_PAUSE - Instant::now())).await;
+                pause = (2 * pause).min(HELD_PAUSE_MAX);
+            }
         }
     };
     let ballot = state.next_ballot(now_micros);
@@ -111,11 +122,8 @@ pub(crate) async fn hold(
 ) -> Result<Part, WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
-    place.check_proposal(&mutation);
-    let shard = table.tablets.shard_of(Token::of(&place.key));
     let proposal = Proposal::alone_of(id, ballot, mutation);
-    let accepted = place.accept(&table.schema, &proposal, Kept::Always);
-    coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
+    accept(&coordinator, &table, place, &proposal).await?;
     coordinator.note_held(place);
     Ok(Part::new(proposal))
 }
@@ -139,12 +147,22 @@ pub(crate) async fn propose(
 ) -> Result<(), WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
-    place.check_proposal(&mutation);
-    let shard = table.tablets.shard_of(Token::of(&place.key));
     let proposal = Proposal::new((ballot, None), mutation);
-    let accepted = place.accept(&table.schema, &proposal, Kept::Always);
-    coordinator.apply_durably(shard, accepted).await.map_err(failed)?;
+    accept(&coordinator, &table, place, &proposal).await?;
     learn(&coordinator, &table, place, ballot, proposal.mutation).await
+}
+
+/// Accepts a proposal so that no crash forgets it.
+async fn accept(
+    coordinator: &Coordinator,
+    table: &TableEntry,
+    place: &Place,
+    proposal: &Proposal,
+) -> Result<(), WriteError> {
+    place.check_proposal(&proposal.mutation);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
+    let accepted = place.accept(&table.schema, proposal, Kept::Always);
+    coordinator.apply_durably(shard, accepted).await.map_err(failed)
 }
 
 /// Applies what was chosen, remembers that, and has the row removed in its time.
