@@ -17,7 +17,7 @@
 //!   the time and the lifetime of that column's cell as its marker, and lives by it alone. When the
 //!   cell changes, the old row ends by a shadowable tombstone: that ends with the next newer
 //!   marker, so that what is older than it but still in the base table is seen again.
-//! * **Attributes**: as keyed ones, by the values of one or two elements of a map, where both are
+//! * **Attributes**: as keyed ones, by the values of up to eight elements of a map, where all are
 //!   there and of the types of the view's key (`change::attributes`).
 //! * **Elements** are rows of the elements of a collection, by their keys, values or both. Each has
 //!   a marker and nothing else.
@@ -36,8 +36,8 @@
 //!  - *nothing-is-too-long*: values that are too long for a key have no row.
 //!  - *bounded*: rows that wait in a deriver can be taken at any time; together they are the whole.
 //!
-//! Of a view that is found by two attributes this is promised where the writes of a row come in the
-//! order of their times. Where writes of one attribute each come the other way round, a row may
+//! Of a view that is found by several attributes this is promised where the writes of a row come in
+//! the order of their times. Where writes of one attribute each come the other way round, a row may
 //! stay that should have ended; none is missing.
 //!
 //! What is not promised: one column of a keyed view's key, written several times with one timestamp

@@ -18,8 +18,10 @@ pub(crate) enum Source {
     Token,
     /// The value that rows are found by: of a column, or of an element.
     Value,
-    /// The key of the element, beside its value; or the second of two attributes.
+    /// The key of the element, beside its value.
     Path,
+    /// An attribute beside the first one, by its place among these.
+    Attribute(u16),
 }
 
 /// The partition of the base table that is written.
@@ -46,11 +48,13 @@ pub(crate) struct Place<'k> {
     pub(crate) clustering: &'k [u8],
     pub(crate) value: &'k [u8],
     pub(crate) path: &'k [u8],
+    /// Of a view that is found by several attributes: all but the first, which is the value.
+    pub(crate) others: &'k [&'k [u8]],
 }
 
 impl<'k> Place<'k> {
     pub(crate) fn new(partition: &'k Partition<'k>, clustering: &'k [u8]) -> Place<'k> {
-        Place { partition, clustering, value: &[], path: &[] }
+        Place { partition, clustering, value: &[], path: &[], others: &[] }
     }
 
     /// `None`: the base table's key has no such part (rows of compact tables may have short keys).
@@ -64,6 +68,7 @@ impl<'k> Place<'k> {
             Source::Token => Some(&self.partition.token),
             Source::Value => Some(self.value),
             Source::Path => Some(self.path),
+            Source::Attribute(index) => self.others.get(index as usize).copied(),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Keyed { column: ColumnId, is_static: bool },
     /// A part of each element of that collection.
     Elements { column: ColumnId, is_static: bool, ty: Type, part: Part },
-    /// The values of one or two elements of that map, which both must be there.
+    /// The values of some elements of that map, which all must be there.
     Attributes { column: ColumnId, of: Vec<Attribute> },
 }
 
@@ -197,8 +197,8 @@ fn elements(column: &Column, part: Part) -> Result<Kind, String> {
     Ok(Kind::Elements { column: column.id, is_static, ty: column.ty.clone(), part })
 }
 
-/// How many attributes a view may be found by.
-const ATTRIBUTES_MAX: usize = 2;
+/// How many attributes a view may be found by: as many as keys of DynamoDB's indexes may have.
+pub(crate) const ATTRIBUTES_MAX: usize = 8;
 
 /// The kind of a view whose key has one more attribute.
 fn with_attribute(kind: Kind, map: &Column, key: &Column) -> Result<Kind, String> {
@@ -238,10 +238,14 @@ fn source_of_key(
     key: &Column,
 ) -> Result<Source, String> {
     Ok(match view.computed(key.id) {
-        Some(Computed::Attribute(_)) => match kind {
-            Kind::Attributes { of, .. } if of[0].path != key.name.as_bytes() => Source::Path,
-            _ => Source::Value,
-        },
+        Some(Computed::Attribute(_)) => {
+            let Kind::Attributes { of, .. } = kind else { return Ok(Source::Value) };
+            let at = of.iter().position(|it| it.path == key.name.as_bytes());
+            match at.and_then(|at| at.checked_sub(1)) {
+                None => Source::Value,
+                Some(at) => Source::Attribute(at as u16),
+            }
+        }
         Some(Computed::Token) => Source::Token,
         Some(Computed::KeyOfValue(_)) => Source::Path,
         Some(_) => Source::Value,

@@ -1,16 +1,20 @@
-//! Views that are found by attributes: by the values of one or two elements of a map.
+//! Views that are found by attributes: by the values of some elements of a map.
 //!
 //! Invariants
-//!  - *both-or-none*: there is a row where each attribute has a value of its type that is not
-//!    empty. Its marker has the time of the newer one, and the lifetime of the one that ends first.
-//!  - *pairs-end*: each pair of values that the write or what was before it knows ends, but the one
-//!    that is found now, and those that could come back with a marker that is no newer. So of
-//!    writes of one attribute each that came late, a row may be shown too many, never one too few.
+//!  - *all-or-none*: there is a row where each attribute has a value of its type that is not empty.
+//!    Its marker has the time of the newest one, and the lifetime of the one that ends first.
+//!  - *what-was-ends*: what the attributes were before is no row any more, unless it is the one
+//!    that is found now. Of a write that is late for some of them, neither is any row that a
+//!    replica may have made which had it before what won over it: each of these attributes with
+//!    either value. A row that could come back with a marker that is no newer stays. So of writes
+//!    of one attribute each that came late, a row may be shown too many, never one too few.
+//!
+//! A write that is newer than what was there ends one row, however many attributes it changes.
 
 use super::{Change, Sink, elements_of, put_end, put_row};
 use crate::contest::{Contest, Outcome, is_one_row};
 use crate::place::Place;
-use crate::plan::{Attribute, ViewPlan};
+use crate::plan::{ATTRIBUTES_MAX, Attribute, ViewPlan};
 use model::{ColumnId, value};
 use mutation::{Cell, CellState, CollectionView, Marker, Tombstone};
 use smallvec::SmallVec;
@@ -20,8 +24,8 @@ use std::borrow::Cow;
 struct Side<'r> {
     outcome: Outcome<'r>,
     winner: Option<Cell<'r>>,
-    /// Of the values of before, and of the write: what rows may be found by.
-    known: SmallVec<[Known<'r>; 2]>,
+    before: Option<Known<'r>>,
+    update: Option<Known<'r>>,
 }
 
 /// A value that a row may be found by.
@@ -31,6 +35,11 @@ struct Known<'r> {
     /// Until when it cannot win again; `None`: it has won.
     until: Option<i64>,
 }
+
+/// A value of each attribute, or of some.
+type Values<T> = SmallVec<[T; 4]>;
+
+const _: () = assert!(ATTRIBUTES_MAX <= 8, "late writes end 255 rows at most");
 
 impl<'r> Side<'r> {
     fn new(
@@ -43,14 +52,24 @@ impl<'r> Side<'r> {
         let contest = Contest::of((old, was), (new, all));
         let ty = attribute.is_clustering.then_some(&attribute.ty);
         let outcome = contest.outcome(ty, |cell| value_of(attribute, cell, now));
-        let known = contest.known().into_iter().flatten().filter_map(|cell| {
+        let [before, update] = contest.known().map(|cell| {
+            let cell = cell?;
             let value = value_of(attribute, cell, now)?;
             let is_new = outcome.new.as_ref().is_some_and(|new| is_one_row(ty, new, &value));
             let until = (!is_new).then(|| contest.until(cell.timestamp, all));
             Some(Known { value, timestamp: cell.timestamp, until })
         });
-        let known = known.collect();
-        Side { outcome, winner: contest.winner(), known }
+        Side { outcome, winner: contest.winner(), before, update }
+    }
+
+    /// What the attribute may have been where the write was there and what won over it was not yet.
+    fn beside_write(&self) -> SmallVec<[&Known<'r>; 2]> {
+        let won = self.before.iter().filter(|before| before.until.is_none());
+        let is_late = |update: &&Known<'r>| update.until.is_some();
+        match self.update.iter().any(|update| !is_late(&update)) {
+            true => self.update.iter().collect(),
+            false => self.update.iter().chain(won).collect(),
+        }
     }
 }
 
@@ -75,52 +94,71 @@ pub(super) fn derive<'a>(
     (column, of): (ColumnId, &[Attribute]),
     sink: &mut Sink<'_, 'a>,
 ) {
-    debug_assert!(matches!(of.len(), 1 | 2), "a view is found by one attribute or two");
+    debug_assert!((1..=ATTRIBUTES_MAX).contains(&of.len()), "attributes of a view's key");
     let (before, update) = (elements_of(change.before, column), elements_of(change.update, column));
     let was = change.was().merge(before.tomb());
     let all = was.merge(change.all()).merge(update.tomb());
     let side = |it| Side::new(it, (before, was), (update, all), sink.now);
-    let sides: SmallVec<[Side<'_>; 2]> = of.iter().map(side).collect();
+    let sides: Values<Side<'_>> = of.iter().map(side).collect();
     put_ends(plan, place, (&sides, change.all()), sink);
-    let Some(value) = &sides[0].outcome.new else { return };
-    let path = match sides.get(1) {
-        None => place.path,
-        Some(Side { outcome: Outcome { new: Some(path), .. }, .. }) => path,
-        Some(_) => return,
-    };
+    let values = sides.iter().map(|side| side.outcome.new.as_deref());
+    let Some(values) = values.collect::<Option<Values<&[u8]>>>() else { return };
     let is_update = sides.iter().all(|side| side.outcome.is_update);
     let is_same = is_update && sides.iter().all(|side| side.outcome.marker.is_none());
     let marker = marker(&sides).filter(|_| !is_same);
-    put_row(plan, &Place { value, path, ..*place }, change, (marker, is_update), sink);
+    let place = Place { value: values[0], others: &values[1..], ..*place };
+    put_row(plan, &place, change, (marker, is_update), sink);
 }
 
-/// *pairs-end*
+/// *what-was-ends*
 fn put_ends<'a>(
     plan: &'a ViewPlan,
     place: &Place<'_>,
     (sides, all): (&[Side<'_>], Tombstone),
     sink: &mut Sink<'_, 'a>,
 ) {
-    let Some(second) = sides.get(1) else {
-        for (value, end) in &sides[0].outcome.ends {
+    if let [side] = sides {
+        for (value, end) in &side.outcome.ends {
             put_end(plan, &Place { value, ..*place }, (*end, all), sink);
         }
         return;
-    };
-    for one in &sides[0].known {
-        for other in &second.known {
-            let Some(until) = one.until.max(other.until) else { continue };
-            if until < one.timestamp.max(other.timestamp) {
-                stdx::probe!("a row of two attributes stays, for it may come back");
-                continue;
-            }
-            let place = Place { value: &one.value, path: &other.value, ..*place };
-            put_end(plan, &place, (until, all), sink);
-        }
+    }
+    let before = sides.iter().map(|side| side.before.as_ref());
+    if let Some(before) = before.collect::<Option<Values<&Known<'_>>>>() {
+        put_end_of(plan, place, (&before, all), sink);
+    }
+    let choices: Values<_> = sides.iter().map(Side::beside_write).collect();
+    let count: usize = choices.iter().map(SmallVec::len).product();
+    for number in 0..count {
+        let mut left = number;
+        let choose = |of: &SmallVec<[_; 2]>| {
+            let at = left % of.len();
+            left /= of.len();
+            of[at]
+        };
+        let row: Values<&Known<'_>> = choices.iter().map(choose).collect();
+        put_end_of(plan, place, (&row, all), sink);
     }
 }
 
-/// *both-or-none*
+/// Ends a row, unless it is found now, or could come back.
+fn put_end_of<'a>(
+    plan: &'a ViewPlan,
+    place: &Place<'_>,
+    (row, all): (&[&Known<'_>], Tombstone),
+    sink: &mut Sink<'_, 'a>,
+) {
+    let Some(until) = row.iter().filter_map(|known| known.until).max() else { return };
+    if row.iter().any(|known| until < known.timestamp) {
+        stdx::probe!("a row of several attributes stays, for it may come back");
+        return;
+    }
+    let values: Values<&[u8]> = row.iter().map(|known| &*known.value).collect();
+    let place = Place { value: values[0], others: &values[1..], ..*place };
+    put_end(plan, &place, (until, all), sink);
+}
+
+/// *all-or-none*
 fn marker(sides: &[Side<'_>]) -> Option<Marker> {
     let cells = || sides.iter().filter_map(|side| side.winner);
     let timestamp = cells().map(|cell| cell.timestamp).max()?;

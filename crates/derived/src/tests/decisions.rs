@@ -4,19 +4,21 @@ use crate::{Deriver, Need, ViewPlan, need};
 use model::schema::{Computed, ComputedColumn, TableBuilder, View, ViewCondition, ViewOperator};
 use model::{ColumnId, TableSchema, Type, Uuid};
 use mutation::{
-    Cell, ClusteringRange, FrozenMutation, Marker, MutationBuilder, PartitionSink, RowBuilder,
-    Tombstone,
+    Cell, ClusteringRange, CollectionWriter, FrozenMutation, Marker, MutationBuilder,
+    PartitionSink, RowBuilder, Tombstone,
 };
 use std::slice::from_ref;
 
 const NOW: i64 = 1000;
 
-/// `(p int, c int, a text, b text, m map<int, text>, primary key (p, c))`
+/// `(p int, c int, a text, b text, m map<int, text>, t map<text, blob>, primary key (p, c))`
 fn base() -> TableSchema {
     let map = Type::Map { key: Type::Int.into(), value: Type::Text.into(), frozen: false };
     let table = TableSchema::builder("ks", "t", Uuid::from_u128(1)).partition_key("p", Type::Int);
     let table = table.clustering("c", Type::Int).regular("a", Type::Text);
-    table.regular("b", Type::Text).regular("m", map).build().unwrap()
+    let attributes = Type::Map { key: Type::Text.into(), value: Type::Blob.into(), frozen: false };
+    let table = table.regular("b", Type::Text).regular("m", map);
+    table.regular("t", attributes).build().unwrap()
 }
 
 fn begin() -> TableBuilder {
@@ -38,6 +40,31 @@ fn keyed() -> TableBuilder {
 fn mirror() -> TableBuilder {
     let table = begin().partition_key("c", Type::Int).clustering("p", Type::Int);
     table.regular("a", Type::Text).view(of_base())
+}
+
+/// A view by the attributes `x` and `y`, both in its partition key.
+fn attributes() -> TableBuilder {
+    let computed = |id: u32| {
+        let computed = Computed::Attribute("t".to_owned());
+        ComputedColumn { id: ColumnId(id), computed }
+    };
+    let view =
+        View { lives_by_marker: true, computed: vec![computed(0), computed(1)], ..of_base() };
+    let table = begin().partition_key("x", Type::Text).partition_key("y", Type::Text);
+    table.clustering("p", Type::Int).clustering("c", Type::Int).view(view)
+}
+
+/// A write of attributes of the row 1.
+fn item(timestamp: i64, of: &[(&str, &[u8])]) -> FrozenMutation {
+    let mut elements = CollectionWriter::new(Tombstone::NONE);
+    of.iter().for_each(|(name, value)| {
+        elements.push(name.as_bytes(), Cell::live(timestamp, value));
+    });
+    write_with(|_, builder| {
+        let mut row = RowBuilder::new(Vec::new());
+        row.collection(id("t"), &elements.finish());
+        builder.row(&clustering(1), &row.finish());
+    })
 }
 
 fn clustering(c: i32) -> Vec<u8> {
@@ -88,6 +115,38 @@ fn derived(
         }
     }
     rows
+}
+
+/// The rows of [`attributes`], each by its attributes, with the time of its marker or of its end.
+fn rows_of(
+    before: &[(&str, &[u8])],
+    (timestamp, write): (i64, &[(&str, &[u8])]),
+) -> Vec<(Vec<u8>, Result<i64, i64>)> {
+    let rows = derived(attributes(), &item(10, before), &item(timestamp, write));
+    let one = |(key, _, end, marker): (Vec<u8>, Tombstone, Tombstone, Option<Marker>)| {
+        let parts = model::key::split_partition_key(&key, 2).unwrap();
+        let time = marker.map(|marker| marker.timestamp()).ok_or(end.timestamp);
+        (parts.concat(), time)
+    };
+    let mut rows: Vec<_> = rows.into_iter().map(one).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn rows_of_several_attributes_end() {
+    let before: &[(&str, &[u8])] = &[("x", b"\0a"), ("y", b"\0b")];
+    let both: &[(&str, &[u8])] = &[("x", b"\0c"), ("y", b"\0d")];
+    let row = |key: &[u8; 2], time| (key.to_vec(), time);
+    // Newer: what was there ends, and nothing else.
+    assert_eq!(rows_of(before, (12, both)), [row(b"ab", Err(11)), row(b"cd", Ok(12))]);
+    let one = &[("x", &b"\0c"[..])];
+    assert_eq!(rows_of(before, (12, one)), [row(b"ab", Err(11)), row(b"cb", Ok(12))]);
+    // Older: what the write alone would have made ends. What has one of the newer values could come
+    // back with its time, so it stays; and so does the row that is there.
+    let late = rows_of(before, (8, both)).into_iter();
+    let late: Vec<_> = late.filter(|(key, _)| key != b"ab").collect();
+    assert_eq!(late, [row(b"cd", Err(9))]);
 }
 
 #[test]

@@ -33,19 +33,19 @@ impl History {
         (world, History { seed, writes })
     }
 
-    /// Of a view that is found by two attributes, each write newer than those before.
-    fn of_pairs(seed: u64) -> (World, History) {
+    /// Of a view that is found by several attributes, each write newer than those before.
+    fn of_several(seed: u64) -> (World, History) {
         let mut prng = Prng::from_seed(seed);
-        let world = World::of_pairs(&mut prng);
+        let world = World::of_several(&mut prng);
         let count = prng.between(1, WRITES_MAX);
         let writes = (0..count).map(|at| Write::newest(&world, at as i64, &mut prng)).collect();
         (world, History { seed, writes })
     }
 
     /// The same with writes of any times.
-    fn of_late_pairs(seed: u64) -> (World, History) {
+    fn of_late_several(seed: u64) -> (World, History) {
         let mut prng = Prng::from_seed(seed);
-        let world = World { may_have_more: true, ..World::of_pairs(&mut prng) };
+        let world = World { may_have_more: true, ..World::of_several(&mut prng) };
         let count = prng.between(1, WRITES_MAX);
         let writes = (0..count).map(|at| Write::any(&world, at as i64, &mut prng)).collect();
         (world, History { seed, writes })
@@ -206,19 +206,19 @@ fn holds_of(history: fn(u64) -> (World, History), property: Property) {
     }
 }
 
-/// What the crate promises of two attributes: where writes come in order.
+/// What the crate promises of several attributes: where writes come in order.
 #[test]
-fn views_of_two_attributes_show_what_a_scan_shows() {
-    holds_of(History::of_pairs, same_as_scan);
-    holds_of(History::of_pairs, built);
+fn views_of_several_attributes_show_what_a_scan_shows() {
+    holds_of(History::of_several, same_as_scan);
+    holds_of(History::of_several, built);
 }
 
 /// And where they do not.
 #[test]
-fn no_row_of_two_attributes_is_missing() {
-    holds_of(History::of_late_pairs, same_as_scan);
-    holds_of(History::of_late_pairs, order_free);
-    holds_of(History::of_late_pairs, built);
+fn no_row_of_several_attributes_is_missing() {
+    holds_of(History::of_late_several, same_as_scan);
+    holds_of(History::of_late_several, order_free);
+    holds_of(History::of_late_several, built);
 }
 
 #[test]

@@ -244,13 +244,17 @@ fn elements(base: &TableSchema, name: &str, prng: &mut Prng) -> TableSchema {
     making.finish(name, prng)
 }
 
+/// Attributes that views are found by; all but the first are texts.
+pub(super) const NAMES: [&str; 4] = ["x", "y", "z", "w"];
+
 /// Found by so many attributes of the map.
 fn attributes(base: &TableSchema, count: usize, prng: &mut Prng) -> TableSchema {
     let mut making = Making::new(base);
     making.keys_of(KEYS);
     let types = [Type::Text, Type::Text, Type::Blob, Type::Decimal];
-    for name in shuffled(vec!["x", "y"], prng).into_iter().take(count) {
-        let ty = prng.pick(&types).expect("types").clone();
+    for name in shuffled(NAMES.to_vec(), prng).into_iter().take(count) {
+        let types = if name == NAMES[0] { &types[..] } else { &types[..1] };
+        let ty = prng.pick(types).expect("types").clone();
         making.computed(name, ty, Computed::Attribute("t".to_owned()));
     }
     making.keys = shuffled(making.keys, prng);
@@ -260,15 +264,16 @@ fn attributes(base: &TableSchema, count: usize, prng: &mut Prng) -> TableSchema 
 }
 
 impl World {
-    /// With a view that is found by two attributes.
-    pub(super) fn of_pairs(prng: &mut Prng) -> World {
+    /// With a view that is found by several attributes.
+    pub(super) fn of_several(prng: &mut Prng) -> World {
         let base = loop {
             let base = base(prng);
             if base.column("t").is_some() {
                 break base;
             }
         };
-        let views = vec![attributes(&base, 2, prng)];
+        let count = prng.between(2, NAMES.len() as u64) as usize;
+        let views = vec![attributes(&base, count, prng)];
         let plan = |view| ViewPlan::new(&base, view).expect("a view of the base");
         World { plans: views.iter().map(plan).collect(), views, base, may_have_more: false }
     }

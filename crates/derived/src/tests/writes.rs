@@ -1,6 +1,6 @@
 //! Writes as facts: each says one thing.
 
-use super::world::World;
+use super::world::{NAMES, World};
 use model::key::{compose_partition_key, push_clustering};
 use model::schema::Column;
 use model::{ColumnId, TableSchema, Type};
@@ -94,7 +94,7 @@ fn owned(ty: &Type, timestamp: i64, prng: &mut Prng) -> Owned {
 fn path(ty: &Type, prng: &mut Prng) -> (Vec<u8>, Type) {
     match ty {
         Type::Map { key, value, .. } if **key == Type::Text => {
-            let path = prng.pick(&["x", "y", "z"]).expect("names");
+            let path = prng.pick(&NAMES).expect("names");
             (path.as_bytes().to_vec(), (**value).clone())
         }
         Type::Map { value, .. } => (int(prng), (**value).clone()),
@@ -190,6 +190,15 @@ impl Write {
         }
         if prng.one_in(3) {
             facts.push(Fact::Cleared(of.clone(), column.id, timestamp - 1));
+        }
+        let is_item = matches!(&column.ty, Type::Map { value, .. } if **value == Type::Blob);
+        if is_item && prng.one_in(2) {
+            for name in NAMES {
+                let value = Some(prng.pick(&[b"\x00a", b"\x00b"]).expect("texts").to_vec());
+                let (path, cell) = (name.as_bytes().to_vec(), Owned { timestamp, value });
+                facts.push(Fact::Element(of.clone(), column.id, path, cell));
+            }
+            return;
         }
         for _ in 0..prng.below(3) {
             let (path, ty) = path(&column.ty, prng);
