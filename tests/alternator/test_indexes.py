@@ -101,6 +101,143 @@ def test_indexes_show_what_a_scan_shows(node):
     table.delete()
 
 
+HASHES, RANGES = ["h", "i"], ["r", "s", "t"]
+TYPES = {"p": "S", "h": "S", "i": "N", "r": "N", "s": "S", "t": "B"}
+
+
+def value_of(name, draw):
+    """A value of an attribute of the index `whole`, of few."""
+    number = draw.randrange(3)
+    return {"S": "ab" * number + "a", "N": number, "B": bytes([number, 255])}[TYPES[name]]
+
+
+def condition(draw):
+    """A key condition of the index `whole`, and a function that tells what it lets through."""
+    asked, known, tests = [], {}, []
+
+    def add(name, how):
+        values = [value_of(name, draw) for _ in range(2 if how == "BETWEEN" else 1)]
+        values.sort()
+        names = [f":{name}{at}" for at in range(len(values))]
+        known.update(zip(names, values))
+        if how == "BETWEEN":
+            asked.append(f"{name} BETWEEN {names[0]} AND {names[1]}")
+            tests.append(lambda item: values[0] <= item[name] <= values[1])
+        elif how == "begins_with":
+            asked.append(f"begins_with({name}, {names[0]})")
+            tests.append(lambda item: item[name].startswith(values[0]))
+        else:
+            asked.append(f"{name} {how} {names[0]}")
+            compare = {"=": lambda a, b: a == b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+                       ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}[how]
+            tests.append(lambda item: compare(item[name], values[0]))
+
+    for name in HASHES:
+        add(name, "=")
+    depth = draw.randrange(len(RANGES) + 1)
+    for at, name in enumerate(RANGES[:depth]):
+        others = ["<", "<=", ">", ">=", "BETWEEN"] + (["begins_with"] if TYPES[name] != "N" else [])
+        add(name, draw.choice(others) if at == depth - 1 else "=")
+    draw.shuffle(asked)
+    facts = {"KeyConditionExpression": " AND ".join(asked), "ExpressionAttributeValues": known}
+    return facts, lambda item: all(test(item) for test in tests)
+
+
+def plain(item):
+    """With what boto3 gives for bytes and numbers as what was given to it."""
+    of = {"B": lambda value: bytes(value), "N": int}  # pylint: disable=unnecessary-lambda
+    return {name: of.get(TYPES[name], lambda value: value)(value) for name, value in item.items()}
+
+
+def test_keys_of_several_attributes(node):
+    schema = [{"AttributeName": name, "KeyType": "HASH"} for name in HASHES]
+    schema += [{"AttributeName": name, "KeyType": "RANGE"} for name in RANGES]
+    resource = dynamodb(node)
+    table = resource.create_table(
+        TableName="several", BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": ty} for name, ty in TYPES.items()],
+        GlobalSecondaryIndexes=[
+            {"IndexName": "whole", "KeySchema": schema, "Projection": {"ProjectionType": "ALL"}}])
+    described = table.meta.client.describe_table(TableName="several")["Table"]
+    assert described["GlobalSecondaryIndexes"][0]["KeySchema"] == schema
+    draw = random.Random(4)
+    for _ in range(3):
+        for _ in range(60):
+            key, name = {"p": str(draw.randrange(20))}, draw.choice(HASHES + RANGES)
+            kind = draw.randrange(8)
+            if kind == 0:
+                table.delete_item(Key=key)
+            elif kind == 1:
+                table.update_item(Key=key, UpdateExpression=f"REMOVE {name}")
+            elif kind == 2:
+                table.update_item(Key=key, UpdateExpression=f"SET {name} = :v",
+                                  ExpressionAttributeValues={":v": value_of(name, draw)})
+            else:
+                table.put_item(Item={**key, **{it: value_of(it, draw) for it in HASHES + RANGES}})
+        items = [plain(item) for item in all_of(table.scan, ConsistentRead=True)]
+        indexed = [item for item in items if len(item) == len(TYPES)]
+        by_p = lambda items: sorted(map(plain, items), key=lambda item: item["p"])  # noqa: E731
+        for _ in range(50):
+            if by_p(all_of(table.scan, IndexName="whole")) == by_p(indexed):
+                break
+            time.sleep(0.1)
+        assert by_p(all_of(table.scan, IndexName="whole")) == by_p(indexed)
+        for _ in range(60):
+            asked, lets_through = condition(draw)
+            forward = draw.randrange(2) == 0
+            found = all_of(table.query, IndexName="whole", ScanIndexForward=forward, **asked)
+            assert by_p(found) == by_p(filter(lets_through, indexed)), asked
+            keys = [tuple(plain(item)[name] for name in RANGES) for item in found]
+            assert keys == sorted(keys, reverse=not forward), asked
+    refused = [
+        ("h = :a", "HASH.*equality"), ("h = :a AND i > :n", "HASH.*equality"),
+        ("h = :a AND i = :n AND s = :a", "RANGE.*equality"),
+        ("h = :a AND i = :n AND r > :n AND s = :a", "RANGE.*equality"),
+        ("h = :a AND i = :n AND r = :n AND t = :t", "RANGE.*equality"),
+        ("h = :a AND i = :a", "[Tt]ype"), ("h = :a AND i = :n AND p = :a", "no key")]
+    values = {":a": "a", ":n": 1, ":t": b"t"}
+    for text, said in refused:
+        used = {name: value for name, value in values.items() if name in text}
+        with pytest.raises(ClientError, match=f"ValidationException.*{said}"):
+            table.query(IndexName="whole", KeyConditionExpression=text, ExpressionAttributeValues=used)
+    with pytest.raises(ClientError, match="ValidationException.*Type mismatch"):
+        table.put_item(Item={"p": "wrong", "t": "no bytes"})
+    many = [{"AttributeName": f"a{at}", "AttributeType": "S"} for at in range(6)]
+    for kinds, said in [("HHHHH", "4 HASH"), ("HRRRRR", "4 RANGE"), ("HRH", "HASH.*precede.*RANGE"),
+                        ("R", "not a HASH")]:
+        schema = [{"AttributeName": f"a{at}", "KeyType": {"H": "HASH", "R": "RANGE"}[kind]}
+                  for at, kind in enumerate(kinds)]
+        create = {"IndexName": "more", "KeySchema": schema, "Projection": {"ProjectionType": "ALL"}}
+        with pytest.raises(ClientError, match=f"ValidationException.*{said}"):
+            table.meta.client.update_table(
+                TableName="several", AttributeDefinitions=many[:len(kinds)],
+                GlobalSecondaryIndexUpdates=[{"Create": create}])
+    table.delete()
+
+
+def test_a_query_goes_on_within_what_it_asks_for(node):
+    table = create(dynamodb(node), "within", ["p", "c", "x"], GlobalSecondaryIndexes=[index("by_x", "x")])
+    for c in "abc":
+        table.put_item(Item={"p": "1", "c": c, "x": "x"})
+    asked = {"KeyConditionExpression": Key("p").eq("1") & Key("c").gt("a")}
+    found = table.query(ExclusiveStartKey={"p": "1", "c": "b"}, **asked)["Items"]
+    assert [item["c"] for item in found] == ["c"]
+    for start, said in [({"p": "1", "c": "a"}, "range key"), ({"p": "2", "c": "b"}, "hash key")]:
+        with pytest.raises(ClientError, match=f"ValidationException.*starting key is outside.*{said}"):
+            table.query(ExclusiveStartKey=start, **asked)
+    start = {"p": "1", "c": "a", "x": "x"}
+    until_same(lambda: table.query(IndexName="by_x", KeyConditionExpression=Key("x").eq("x"),
+                                   ExclusiveStartKey=start)["Items"],
+               [{"p": "1", "c": c, "x": "x"} for c in "bc"])
+    with pytest.raises(ClientError, match="ValidationException.*starting key is outside"):
+        table.query(IndexName="by_x", KeyConditionExpression=Key("x").eq("y"), ExclusiveStartKey=start)
+    arn = table.meta.client.describe_table(TableName="within")["Table"]["GlobalSecondaryIndexes"][0]["IndexArn"]
+    with pytest.raises(ClientError, match="ValidationException.*ResourceArn"):
+        table.meta.client.tag_resource(ResourceArn=arn, Tags=[{"Key": "a", "Value": "b"}])
+    table.delete()
+
+
 def test_only_what_is_projected_is_shown(node):
     included = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["y"]}
     table = create(dynamodb(node), "projected", ["p", "c", "x"], GlobalSecondaryIndexes=[

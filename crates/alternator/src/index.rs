@@ -22,7 +22,7 @@ use crate::tags::{self, Tags};
 use cluster::Schema;
 use model::schema::{Computed, ComputedColumn, TableOptions, View};
 use model::types::quote_identifier;
-use model::{Column, TableId, TableSchema, Type};
+use model::{Column, ColumnKind, TableId, TableSchema, Type};
 
 /// Indexes of a table.
 pub(crate) const GLOBAL_MAX: usize = 20;
@@ -35,7 +35,11 @@ const NAMES_BYTES_MAX: usize = 222;
 /// Attributes that are named in `NonKeyAttributes`.
 const INCLUDED_MAX: usize = 20;
 
-/// How many attributes the key of the index has.
+/// Attributes of each kind in the key of a global index.
+pub(crate) const HASH_KEYS_MAX: usize = 4;
+pub(crate) const RANGE_KEYS_MAX: usize = 4;
+
+/// How many attributes the key of the index has; those of the view's partition key are its hash.
 const KEYS_TAG: &str = "system:table_index_keys";
 const PROJECTION_TAG: &str = "system:table_index_projection";
 
@@ -47,13 +51,20 @@ pub(crate) enum Projection {
     Include(Vec<String>),
 }
 
+/// A key as a `KeySchema` says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Names and types: those of the hash, then those of the range.
+    pub(crate) all: Vec<(String, Type)>,
+    pub(crate) hash_count: usize,
+}
+
 /// An index that a request wants to have.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) is_local: bool,
-    /// Names and types: hash, then range.
-    pub(crate) keys: Vec<(String, Type)>,
+    pub(crate) keys: Keys,
     projection: Projection,
 }
 
@@ -62,7 +73,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Index {
     pub(crate) name: String,
     pub(crate) is_local: bool,
-    pub(crate) has_range: bool,
+    /// Attributes of its range key, beside those of the table's key.
+    pub(crate) range_count: usize,
     pub(crate) projection: Projection,
 }
 
@@ -78,14 +90,16 @@ impl Index {
         let local = rest.strip_prefix(mark(true));
         let name = local.or_else(|| rest.strip_prefix(mark(false)))?.to_owned();
         let tags = tags::of(view);
-        let has_range = tags.get(KEYS_TAG).is_some_and(|count| count == "2");
+        let count = tags.get(KEYS_TAG).and_then(|count| count.parse::<usize>().ok());
+        let of_range = count.unwrap_or(0).saturating_sub(view.partition_key_count);
+        let range_count = of_range.min(view.clustering_count);
         let projection = tags.get(PROJECTION_TAG).map_or(Projection::All, |it| stored(it));
-        Some(Index { name, is_local: local.is_some(), has_range, projection })
+        Some(Index { name, is_local: local.is_some(), range_count, projection })
     }
 
     /// The columns of its key in the view.
     pub(crate) fn keys<'v>(&self, view: &'v TableSchema) -> &'v [Column] {
-        &view.columns[..1 + usize::from(self.has_range)]
+        &view.columns[..view.partition_key_count + self.range_count]
     }
 
     /// What it shows of items; `None`: all.
@@ -150,7 +164,7 @@ impl Wanted {
         json: Json<'_>,
         is_local: bool,
         (table, table_keys): (&str, &[(String, Type)]),
-        keys: impl Fn(&Request<'_>) -> Result<Vec<(String, Type)>, Error>,
+        keys: impl Fn(&Request<'_>) -> Result<Keys, Error>,
     ) -> Result<Wanted, Error> {
         let list = if is_local { "LocalSecondaryIndexes" } else { "GlobalSecondaryIndexes" };
         let part = Request::of(json, list)?;
@@ -166,7 +180,7 @@ impl Wanted {
         }
         let keys = keys(&part)?;
         if is_local {
-            check_local(&name, &keys, table_keys)?;
+            check_local(&name, &keys.all, table_keys)?;
         }
         let projection = projection(&part)?;
         Ok(Wanted { name, is_local, keys, projection })
@@ -184,15 +198,15 @@ impl Wanted {
         let mut known: Vec<&str> = Vec::new();
         let of_base = base.partition_key().iter().chain(base.clustering());
         let of_base = of_base.map(|column| (column.name.as_str(), &column.ty));
-        let own = self.keys.iter().map(|(name, ty)| (name.as_str(), ty));
+        let own = self.keys.all.iter().map(|(name, ty)| (name.as_str(), ty));
         for (at, (name, ty)) in own.chain(of_base).enumerate() {
             if known.contains(&name) {
                 continue;
             }
             known.push(name);
-            builder = match at {
-                0 => builder.partition_key(name, ty.clone()),
-                _ => builder.clustering(name, ty.clone()),
+            builder = match at < self.keys.hash_count {
+                true => builder.partition_key(name, ty.clone()),
+                false => builder.clustering(name, ty.clone()),
             };
         }
         for column in base.regulars() {
@@ -222,7 +236,7 @@ impl Wanted {
     }
 
     fn tags(&self) -> Tags {
-        let count = self.keys.len().to_string();
+        let count = self.keys.all.len().to_string();
         let mut projection = String::new();
         match &self.projection {
             Projection::All => projection.push_str("ALL"),
@@ -319,10 +333,11 @@ fn stored(text: &str) -> Projection {
 
 /// Appends a `KeySchema`.
 pub(crate) fn write_keys(keys: &[Column], out: &mut String) {
-    write_list(keys.iter().enumerate(), out, |(at, key), out| {
+    write_list(keys, out, |key, out| {
         let mut part = Object::open(out);
         part.string("AttributeName", &key.name);
-        part.string("KeyType", if at == 0 { "HASH" } else { "RANGE" });
+        let is_hash = key.kind == ColumnKind::PartitionKey;
+        part.string("KeyType", if is_hash { "HASH" } else { "RANGE" });
         part.close();
     });
 }

@@ -2,7 +2,7 @@
 //! those that come and go while it is there; how far they are built.
 
 use crate::error::{Error, Kind};
-use crate::index::{self, Wanted};
+use crate::index::{self, Keys, Wanted};
 use crate::json::Json;
 use crate::node::{Node, changed};
 use crate::request::Request;
@@ -55,27 +55,71 @@ pub(crate) fn definitions(request: &Request<'_>) -> Result<Vec<(String, Type)>, 
     Ok(found)
 }
 
-/// The attributes of the key with their types: hash, then range.
-pub(crate) fn keys(
+/// The key of a table or of a local index: one attribute of the hash, one of the range at most.
+pub(crate) fn keys(request: &Request<'_>, definitions: &[(String, Type)]) -> Result<Keys, Error> {
+    let keys = keys_up_to(request, definitions, (1, 1))?;
+    match &keys.all[..] {
+        [(a, _), (b, _)] if a == b => {
+            Err(invalid_keys(&format!("both the HASH and the RANGE key have the same name: {a}")))
+        }
+        _ => Ok(keys),
+    }
+}
+
+/// The key of a global index, which may have several attributes of each kind.
+fn keys_of_global(request: &Request<'_>, definitions: &[(String, Type)]) -> Result<Keys, Error> {
+    let most = (index::HASH_KEYS_MAX, index::RANGE_KEYS_MAX);
+    let keys = keys_up_to(request, definitions, most)?;
+    let mut names: Vec<&String> = keys.all.iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|two| two[0] == two[1]) {
+        None => Ok(keys),
+        Some(two) => {
+            Err(invalid_keys(&format!("two attributes of the key have the same name: {}", two[0])))
+        }
+    }
+}
+
+fn invalid_keys(what: &str) -> Error {
+    Error::validation(format!("Invalid KeySchema: {what}"))
+}
+
+/// A `KeySchema` with as many attributes of each kind at most.
+fn keys_up_to(
     request: &Request<'_>,
     definitions: &[(String, Type)],
-) -> Result<Vec<(String, Type)>, Error> {
+    (hash_max, range_max): (usize, usize),
+) -> Result<Keys, Error> {
     let list = request.list("KeySchema")?;
-    let list: Vec<Json<'_>> = list.into_iter().flat_map(|list| list.elements()).collect();
-    let mut keys = Vec::new();
-    for (at, json) in list.iter().enumerate() {
-        let part = Request::of(*json, "KeySchema")?;
+    let mut keys = Keys::default();
+    for json in list.into_iter().flat_map(|list| list.elements()) {
+        let part = Request::of(json, "KeySchema")?;
         let (name, kind) = (part.need_string("AttributeName")?, part.need_string("KeyType")?);
-        let fits = match at {
-            0 => &*kind == "HASH",
-            1 => &*kind == "RANGE",
-            _ => false,
-        };
-        if !fits {
-            return Err(Error::validation(format!(
-                "Invalid KeySchema: one HASH key, then one RANGE key at most: {name} is {kind} at \
-                 place {at}"
-            )));
+        let ranges = keys.all.len() - keys.hash_count;
+        match &*kind {
+            "HASH" if 0 < ranges => {
+                return Err(invalid_keys(&format!("HASH keys must precede RANGE keys: {name}")));
+            }
+            "HASH" if keys.hash_count < hash_max => keys.hash_count += 1,
+            "RANGE" if keys.hash_count == 0 => {
+                return Err(invalid_keys(&format!(
+                    "The first KeySchemaElement is not a HASH key type: {name} is RANGE"
+                )));
+            }
+            "RANGE" if ranges < range_max => {}
+            "HASH" | "RANGE" => {
+                let most = if &*kind == "HASH" { hash_max } else { range_max };
+                return Err(invalid_keys(&format!(
+                    "it may have {most} {kind} keys, and {} in all: {name} is one too many",
+                    hash_max + range_max
+                )));
+            }
+            other => {
+                return Err(Error::validation(format!(
+                    "1 validation error detected: Value '{other}' at 'keySchema.keyType' failed \
+                     to satisfy constraint: Member must satisfy enum value set: [HASH, RANGE]"
+                )));
+            }
         }
         if NAME_BYTES_MAX < name.len() {
             return Err(Error::validation(format!(
@@ -89,15 +133,11 @@ pub(crate) fn keys(
                  defined in AttributeDefinitions: {name}"
             ))
         })?;
-        keys.push((name.into_owned(), ty.clone()));
+        keys.all.push((name.into_owned(), ty.clone()));
     }
-    let is_twice = matches!(&keys[..], [(a, _), (b, _)] if a == b);
-    match keys.is_empty() || is_twice {
-        false => Ok(keys),
-        true => Err(Error::validation(
-            "Invalid KeySchema: The first KeySchemaElement is not a HASH key type, or both have \
-             the same name",
-        )),
+    match keys.hash_count {
+        0 => Err(invalid_keys("The first KeySchemaElement is not a HASH key type: it is empty")),
+        _ => Ok(keys),
     }
 }
 
@@ -162,7 +202,11 @@ pub(crate) fn indexes(
         }
         for json in all {
             let table = (table, keys_of_table);
-            let index = index::Wanted::of(json, is_local, table, |part| keys(part, definitions))?;
+            let of_index = |part: &Request<'_>| match is_local {
+                true => keys(part, definitions),
+                false => keys_of_global(part, definitions),
+            };
+            let index = index::Wanted::of(json, is_local, table, of_index)?;
             if found.iter().any(|known| known.name == index.name) {
                 return Err(Error::validation(format!(
                     "One or more parameter values were invalid: Duplicate index name: {}",
@@ -294,10 +338,10 @@ fn created(table: &Table, request: &Request<'_>, json: Json<'_>) -> Result<Wante
     }
     let of_table = table.key_columns().iter();
     let of_table: Vec<_> = of_table.map(|it| (it.name.clone(), it.ty.clone())).collect();
-    let of_index = |part: &Request<'_>| keys(part, &definitions);
+    let of_index = |part: &Request<'_>| keys_of_global(part, &definitions);
     let wanted = Wanted::of(json, false, (&table.name, &of_table), of_index)?;
     let is_used = |name: &String| {
-        wanted.keys.iter().any(|(key, _)| key == name) || known().any(|it| it.name == *name)
+        wanted.keys.all.iter().any(|(key, _)| key == name) || known().any(|it| it.name == *name)
     };
     match definitions.iter().find(|(name, _)| !is_used(name)) {
         None => Ok(wanted),

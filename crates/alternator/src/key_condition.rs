@@ -1,7 +1,9 @@
 //! What of a table a query is about: one partition, and a range of it.
 //!
 //! Invariants
-//!  - *hash-is-one*: the hash key is compared with `=`, once; the range key once at most.
+//!  - *hash-is-whole*: each attribute of the hash key is compared with `=`, once.
+//!  - *left-to-right*: those of the range key have conditions from the first one on, once each at
+//!    most, and with `=` all but the last.
 
 use crate::error::Error;
 use crate::expression::{Comparison, Condition, Operand, Path, Placeholders, condition};
@@ -12,7 +14,7 @@ use crate::request::Request;
 use crate::table::Table;
 use crate::value::Value;
 use model::Column;
-use model::key::push_clustering;
+use model::key::{compose_partition_key, push_clustering};
 use mutation::page::SendRange;
 
 const WHAT: &str = "KeyConditionExpression";
@@ -151,65 +153,88 @@ fn name(path: Path) -> Result<String, Error> {
     }
 }
 
-/// *hash-is-one*
-fn build(table: &Table, tests: Vec<(String, Test)>) -> Result<KeyCondition, Error> {
-    let schema = &table.entry.schema;
-    if schema.partition_key_count != 1 {
-        let name = &table.name;
+/// *hash-is-whole*, *left-to-right*
+fn build(table: &Table, mut tests: Vec<(String, Test)>) -> Result<KeyCondition, Error> {
+    let mut of = |column: &Column| {
+        let mut found = None;
+        for (name, test) in tests.extract_if(.., |(name, _)| *name == column.name) {
+            if found.replace(test).is_some() {
+                return Err(Error::validation(format!(
+                    "{WHAT}s must only contain one condition per key: {name} has two"
+                )));
+            }
+        }
+        Ok(found)
+    };
+    let (hashes, ranges) = (table.entry.schema.partition_key(), table.ranges());
+    let hash_tests = hashes.iter().map(&mut of).collect::<Result<Vec<_>, _>>()?;
+    let range_tests = ranges.iter().map(&mut of).collect::<Result<Vec<_>, _>>()?;
+    if let Some((name, _)) = tests.first() {
+        let missing = ranges.iter().zip(&range_tests).find(|(_, test)| test.is_none());
+        let missing = missing.map_or(&hashes[0], |(column, _)| column);
         return Err(Error::validation(format!(
-            "{name} has several columns in its partition key: it can be scanned, not queried"
+            "Query condition missed key schema element: {} misses, and {name} is no key (each key \
+             condition is on a key attribute; KeyConditions has one for each at most)",
+            missing.name
         )));
     }
-    let (hash, range) = (table.hash(), table.range());
-    let (mut partition, mut found) = (None, None);
-    for (name, test) in tests {
-        let repeated = || {
-            Error::validation(format!(
-                "{WHAT}s must only contain one condition per key: {name} has two"
-            ))
+    let hash = hashes.iter().zip(hash_tests).map(|(column, test)| hash_value(column, test));
+    let hash = hash.collect::<Result<Vec<_>, _>>()?;
+    let mut partition = Vec::new();
+    compose_partition_key(hash.iter().map(Vec::as_slice), &mut partition);
+    let mut begin = Vec::new();
+    let mut tests = ranges.iter().zip(range_tests);
+    let mut found = vec![SendRange::full()];
+    while let Some((column, Some(test))) = tests.next() {
+        found = self::ranges(column, test.clone(), &begin)?;
+        let Some((next, Some(_))) = tests.clone().next() else { break };
+        let Test::Compare(Comparison::Equal, value) = test else {
+            return Err(not_in_order(&column.name, &next.name));
         };
-        if name == hash.name {
-            let Test::Compare(Comparison::Equal, value) = test else {
-                return Err(Error::validation(format!(
-                    "Query key condition not supported: the hash key {name} is compared by = (EQ)"
-                )));
-            };
-            if partition.replace(compared(hash, &value)?).is_some() {
-                return Err(repeated());
-            }
-        } else if range.is_some_and(|range| name == range.name) {
-            if found.replace(test).is_some() {
-                return Err(repeated());
-            }
-        } else {
-            return Err(Error::validation(format!(
-                "Query condition missed key schema element: {} misses, and {name} is no key \
-                 (all conditions are on key attributes; KeyConditions has one for each at most)",
-                range.unwrap_or(hash).name
-            )));
-        }
+        push_clustering(&compared(column, &value)?, &mut begin);
     }
-    let partition = partition.ok_or_else(|| {
-        Error::validation(format!(
-            "Query condition missed key schema element: {} is missing",
-            hash.name
-        ))
-    })?;
-    let ranges = match (found, range) {
-        (Some(test), Some(column)) => ranges(column, test)?,
-        _ => vec![SendRange::full()],
-    };
-    Ok(KeyCondition { partition, ranges })
+    if let Some((column, _)) = tests.find(|(_, test)| test.is_some()) {
+        return Err(not_in_order(&column.name, &column.name));
+    }
+    Ok(KeyCondition { partition, ranges: found })
 }
 
-/// The rows that a test lets through.
-fn ranges(column: &Column, test: Test) -> Result<Vec<SendRange>, Error> {
-    let prefix = |value: &Value| {
-        let mut out = Vec::new();
-        push_clustering(&compared(column, value)?, &mut out);
-        Ok::<_, Error>(out)
+/// *hash-is-whole*
+fn hash_value(column: &Column, test: Option<Test>) -> Result<Vec<u8>, Error> {
+    let name = &column.name;
+    match test {
+        Some(Test::Compare(Comparison::Equal, value)) => compared(column, &value),
+        Some(_) => Err(Error::validation(format!(
+            "Query key condition not supported: the HASH key {name} is compared by equality (=, EQ)"
+        ))),
+        None => Err(Error::validation(format!(
+            "Query condition missed key schema element: {name} is missing: each HASH key is \
+             compared by equality"
+        ))),
+    }
+}
+
+/// *left-to-right*
+fn not_in_order(name: &str, next: &str) -> Error {
+    let which = match name == next {
+        true => format!("one before {name} has no condition"),
+        false => format!("{name} is compared otherwise, and {next} has a condition"),
     };
-    let (first, last) = ((Vec::new(), -1), (Vec::new(), 1));
+    Error::validation(format!(
+        "Query key condition not supported: RANGE keys have conditions from left to right, by \
+         equality all but the last: {which}"
+    ))
+}
+
+/// The rows that a test lets through, of those that begin with these components.
+fn ranges(column: &Column, test: Test, begin: &[u8]) -> Result<Vec<SendRange>, Error> {
+    let with = |bytes: &[u8]| {
+        let mut out = begin.to_vec();
+        push_clustering(bytes, &mut out);
+        out
+    };
+    let prefix = |value: &Value| Ok::<_, Error>(with(&compared(column, value)?));
+    let (first, last) = ((begin.to_vec(), -1), (begin.to_vec(), 1));
     let range = match test {
         Test::Compare(how, value) => {
             let prefix = prefix(&value)?;
@@ -239,20 +264,18 @@ fn ranges(column: &Column, test: Test) -> Result<Vec<SendRange>, Error> {
                 )));
             }
             let bytes = plain_component(column, &value)?;
-            let mut low = Vec::new();
-            push_clustering(&bytes, &mut low);
-            let end = match successor(bytes) {
-                None => last,
-                Some(next) => {
-                    let mut high = Vec::new();
-                    push_clustering(&next, &mut high);
-                    (high, -1)
-                }
-            };
+            let low = with(&bytes);
+            let end = successor(bytes).map_or(last, |next| (with(&next), -1));
             SendRange { start: (low, -1), end }
         }
     };
-    Ok(vec![range])
+    Ok(vec![if column.reversed { mirrored(range) } else { range }])
+}
+
+/// The same rows where the column's values are in descending order, as tables of CQL may have them.
+fn mirrored(range: SendRange) -> SendRange {
+    let mirror = |(prefix, weight): (Vec<u8>, i8)| (prefix, -weight);
+    SendRange { start: mirror(range.end), end: mirror(range.start) }
 }
 
 /// The first bytes after all that begin with these; `None`: there are none.

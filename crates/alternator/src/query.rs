@@ -70,22 +70,45 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     let KeyCondition { partition, ranges } = condition;
     let token = Token::of(&partition);
     let start = start_key(&request, &table)?;
-    if let Some(start) = &start
-        && start.partition != partition
-    {
-        return Err(Error::validation(
-            "The provided starting key is outside query boundaries based on provided conditions: \
-             it does not match the hash key",
-        ));
+    if let Some(start) = &start {
+        check_start(start, &table, (&partition, &ranges))?;
     }
     let mut command = command(&table, Partitions::Key(partition), ranges);
     command.reversed = !request.bool("ScanIndexForward")?.unwrap_or(true);
     command.resume = start.map(|key| resume_after(key, command.reversed));
-    let is_over = command.resume.as_ref().is_some_and(|resume| resume.after.is_none());
     let ask = ask(&request, (base, table), token, command, filter)?;
     node.check(caller, Permission::Select, &ask.base)?;
-    let nothing = is_over || ask.command.ranges.is_empty();
+    let nothing = ask.command.ranges.is_empty();
     run(node, ask, nothing).await
+}
+
+/// A query goes on only after what it may have shown.
+fn check_start(
+    start: &Key,
+    table: &Table,
+    (partition, ranges): (&[u8], &[SendRange]),
+) -> Result<(), Error> {
+    let outside = |what: &str| {
+        Err(Error::validation(format!(
+            "The provided starting key is outside query boundaries based on provided conditions: \
+             it does not match the {what}"
+        )))
+    };
+    if start.partition != partition {
+        return outside("hash key");
+    }
+    if start.clustering.is_empty() {
+        return Err(Error::validation(
+            "The provided exclusive start key is invalid: ExclusiveStartKey of a query that can \
+             have one item at most",
+        ));
+    }
+    let order = &table.entry.schema.order;
+    let is_in = |range: &SendRange| range.range().contains(order, (&start.clustering, 0));
+    match ranges.iter().any(is_in) || ranges.is_empty() {
+        true => Ok(()),
+        false => outside("conditions of the range key"),
+    }
 }
 
 /// `Scan`

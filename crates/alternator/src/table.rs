@@ -107,8 +107,13 @@ impl Table {
 
     /// The column of the range key, if there is one.
     pub(crate) fn range(&self) -> Option<&Column> {
-        let has_it = self.index.as_ref().is_none_or(|index| index.has_range);
-        self.entry.schema.clustering().first().filter(|_| has_it)
+        self.ranges().first()
+    }
+
+    /// The columns of the range key. A global index may have several, as tables of CQL may.
+    pub(crate) fn ranges(&self) -> &[Column] {
+        let all = self.entry.schema.clustering();
+        &all[..self.index.as_ref().map_or(all.len(), |index| index.range_count)]
     }
 
     /// Whether an attribute of that name is part of the key.

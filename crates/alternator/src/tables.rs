@@ -105,12 +105,12 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     let name = request.need_string("TableName")?.into_owned();
     check_name(&name)?;
     let definitions = definitions(request)?;
-    let keys = keys(request, &definitions)?;
+    let keys = keys(request, &definitions)?.all;
     if request.list("VectorIndexes")?.is_some_and(|list| list.elements().next().is_some()) {
         return Err(Error::validation("VectorIndexes are not supported yet"));
     }
     let indexes = indexes(request, (&name, &keys), &definitions)?;
-    let of_indexes = indexes.iter().flat_map(|index| &index.keys);
+    let of_indexes = indexes.iter().flat_map(|index| &index.keys.all);
     let used: Vec<&String> = keys.iter().chain(of_indexes).map(|(key, _)| key).collect();
     if let Some((name, _)) = definitions.iter().find(|(name, _)| !used.contains(&name)) {
         return Err(Error::validation(format!(

@@ -76,8 +76,11 @@ fn resource(node: &Node, request: &Request<'_>) -> Result<Table, Error> {
             "Invalid ResourceArn provided as input: ARNs must start with 'arn:': {arn}"
         )));
     }
-    if !arn.contains(":table/") {
-        return Err(Error::validation(format!("Invalid ResourceArn provided as input: {arn}")));
+    // Those of indexes and streams go on after the name of the table.
+    if arn.split_once(":table/").is_none_or(|(_, name)| name.contains('/')) {
+        return Err(Error::validation(format!(
+            "Invalid ResourceArn provided as input: {arn} is not of a table"
+        )));
     }
     node.table(&arn)
 }
