@@ -22,6 +22,7 @@ use runtime::net::Stream;
 use runtime::sync::Notify;
 use runtime::task::{Either, race};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// Bytes of the head of a request.
@@ -49,7 +50,7 @@ pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
     let peer = stream.peer_addr();
     let service = service_fn(move |request: Request<Incoming>| async move {
         let (parts, body) = request.into_parts();
-        let answer = answer(node, &parts, body).await;
+        let answer = answer(node, peer, &parts, body).await;
         Ok::<_, Infallible>(response(node, &parts, answer))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();
@@ -75,10 +76,10 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-async fn answer(node: &Rc<Node>, parts: &Parts, body: Incoming) -> Answer {
+async fn answer(node: &Rc<Node>, peer: SocketAddr, parts: &Parts, body: Incoming) -> Answer {
     let host = header(&parts.headers, "host").unwrap_or_default();
     match (&parts.method, parts.uri.path()) {
-        (&Method::POST, "/") => match request(node, parts, host, body).await {
+        (&Method::POST, "/") => match request(node, (parts, peer), host, body).await {
             Ok(answer) => Answer::json(200, answer),
             Err(error) => {
                 node.met.failed(error.kind);
@@ -113,12 +114,12 @@ fn error_json(error: &Error) -> String {
 /// *checked-first*
 async fn request(
     node: &Rc<Node>,
-    parts: &Parts,
+    (parts, peer): (&Parts, SocketAddr),
     host: &str,
     body: Incoming,
 ) -> Result<String, Error> {
     let (body, _room) = collected(body).await?;
-    let caller = caller(node, parts, &body)?;
+    let caller = Caller { client: Some(peer.ip()), ..caller(node, parts, &body)? };
     let unpacked = match header(&parts.headers, "content-encoding") {
         None | Some("" | "identity") => None,
         Some(encoding) => Some(unpacked(&body, encoding)?),

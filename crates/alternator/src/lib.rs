@@ -15,6 +15,7 @@
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
 
+mod audit;
 mod batch;
 mod body;
 mod capacity;

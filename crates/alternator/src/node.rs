@@ -13,6 +13,7 @@ use mutation::page::{Page, ReadCommand};
 use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Who asks.
@@ -20,6 +21,8 @@ use std::rc::Rc;
 pub(crate) struct Caller {
     /// The role whose key has signed; `None`: nobody is asked who he is.
     pub(crate) role: Option<String>,
+    /// From where.
+    pub(crate) client: Option<IpAddr>,
     /// The tables that the request has asked for.
     pub(crate) asked: RefCell<Vec<Rc<Counted>>>,
 }
@@ -27,7 +30,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// One whose key has signed, or of whom nobody wants to know.
     pub(crate) fn of(role: Option<String>) -> Caller {
-        Caller { role, asked: RefCell::default() }
+        Caller { role, ..Caller::default() }
     }
 }
 

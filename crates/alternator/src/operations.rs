@@ -1,5 +1,6 @@
 //! From the name of an operation to what does it.
 
+use crate::audit;
 use crate::batch;
 use crate::error::{Error, Kind};
 use crate::items;
@@ -72,6 +73,7 @@ pub(crate) async fn answer(
     let began = Instant::now();
     let answer = named(node, caller, (name, host), body).await;
     node.met.ended(name, began.elapsed(), &caller.asked.take());
+    audit::note(node, caller, (name, body), answer.is_err());
     answer
 }
 

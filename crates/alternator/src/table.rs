@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What the keyspace of a table's name begins with.
 pub(crate) const KEYSPACE_PREFIX: &str = "alternator_";
 /// What the names of CQL's tables begin with.
-const OTHERS_PREFIX: &str = ".scylla.alternator.";
+pub(crate) const OTHERS_PREFIX: &str = ".scylla.alternator.";
 /// Characters of a name.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 3..=192;
 
@@ -141,7 +141,7 @@ fn attributes_of(entry: &TableEntry) -> Option<ColumnId> {
 }
 
 /// The name that an ARN is of; a name is itself.
-fn name_of(given: &str) -> &str {
+pub(crate) fn name_of(given: &str) -> &str {
     match given.starts_with("arn:") {
         true => given.split_once(":table/").map_or(given, |(_, name)| name),
         false => given,

@@ -312,6 +312,16 @@ impl Audit {
         self.queues.iter().map(|queue| (queue.name, queue.counts()))
     }
 
+    /// Whether anything of that kind may be written down.
+    pub fn has(&self, category: Category) -> bool {
+        self.rules.borrow().has(category)
+    }
+
+    /// Whether something of that kind about that table is written down.
+    pub fn covers(&self, category: Category, keyspace: &str, table: &str) -> bool {
+        self.rules.borrow().covers(category, keyspace, table)
+    }
+
     /// A client has executed a statement, or could not.
     pub(crate) fn statement(
         &self,
@@ -324,12 +334,12 @@ impl Audit {
             return;
         }
         let category = category(&statement.plan);
-        if !self.rules.borrow().has(category) {
+        if !self.has(category) {
             return;
         }
         for (keyspace, table) in subjects(&statement.plan, session) {
-            if self.rules.borrow().covers(category, &keyspace, &table) {
-                self.offer(Event {
+            if self.covers(category, &keyspace, &table) {
+                self.record(Event {
                     at_micros: runtime::time::wall_micros(),
                     category,
                     consistency: consistency.name(),
@@ -346,8 +356,8 @@ impl Audit {
 
     /// A login by that name, or a failed one.
     pub(crate) fn login(&self, session: &Session, name: &str, is_error: bool) {
-        if self.rules.borrow().covers(Category::Auth, "", "") {
-            self.offer(Event {
+        if self.covers(Category::Auth, "", "") {
+            self.record(Event {
                 at_micros: runtime::time::wall_micros(),
                 category: Category::Auth,
                 consistency: "",
@@ -361,7 +371,8 @@ impl Audit {
         }
     }
 
-    fn offer(&self, event: Event) {
+    /// Puts something that is written down into the queues. (*never-waited-for*)
+    pub fn record(&self, event: Event) {
         let event = Rc::new(event);
         self.queues.iter().for_each(|queue| queue.offer(&event));
     }

@@ -52,6 +52,11 @@ fn parts(given: &str) -> Result<(&str, &str), Error> {
     })
 }
 
+/// The table of a stream that the name of one says, or an iterator of it.
+pub(crate) fn table_of(given: &str) -> Option<&str> {
+    parts(given).ok().map(|(table, _)| table)
+}
+
 fn unknown_stream(given: &str) -> Error {
     let text = format!("Requested resource not found: Stream: {given} not found");
     Error::new(Kind::ResourceNotFound, text)

@@ -1,0 +1,235 @@
+//! What the audit log is told of a request: of which kind it is, which tables it is about, and its
+//! text. What is written down is decided by [`auth::audit`]. Pure, but for [`note`].
+//!
+//! Invariants
+//!  - *covered-alone*: of a request about several tables the event has those that are written down,
+//!    and the text those parts alone that are about them.
+//!  - *no-table-always*: a request about no table is written down whenever its kind is.
+
+use crate::json::{Json, Object, write_list, write_string};
+use crate::node::{Caller, Node};
+use crate::request::Request;
+use crate::streams;
+use crate::table::{KEYSPACE_PREFIX, OTHERS_PREFIX, name_of};
+use auth::audit::{Category, Event, kept};
+use std::borrow::Cow;
+
+/// The keyspace by which `audit_tables` may name any table of the API.
+const ANY_KEYSPACE: &str = "alternator";
+
+/// Tells the audit log what a client has asked for, whatever came of it.
+pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_error: bool) {
+    let Some(audit) = node.processor.audit() else { return };
+    let covers = |category, keyspace: &str, table: &str| match table {
+        "" => audit.has(category),
+        _ => audit.covers(category, keyspace, table),
+    };
+    // Of what is no JSON nobody knows what it is about.
+    let found = audit.has(category(name)).then(|| Json::parse(body.as_bytes()).ok());
+    let Some(told) = found.flatten().and_then(|json| told(name, json, &covers)) else { return };
+    audit.record(Event {
+        at_micros: runtime::time::wall_micros(),
+        category: category(name),
+        consistency: told.consistency,
+        keyspace: told.keyspace,
+        table: told.table,
+        operation: kept(&told.text, Cow::Borrowed),
+        client: caller.client,
+        user: caller.role.clone().unwrap_or_else(|| "anonymous".to_owned()),
+        is_error,
+    });
+}
+
+/// The kind of an operation.
+fn category(name: &str) -> Category {
+    match name {
+        "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
+            Category::Dml
+        }
+        "CreateTable" | "DeleteTable" | "UpdateTable" | "TagResource" | "UntagResource"
+        | "UpdateTimeToLive" => Category::Ddl,
+        _ => Category::Query,
+    }
+}
+
+/// The level at which data are read or written; none: they are not.
+fn consistency(name: &str, request: &Request<'_>) -> &'static str {
+    match name {
+        "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "GetRecords" => "LOCAL_QUORUM",
+        "GetItem" | "Query" | "Scan" => match request.bool("ConsistentRead") {
+            Ok(Some(true)) => "LOCAL_QUORUM",
+            _ => "LOCAL_ONE",
+        },
+        "TransactWriteItems" | "TransactGetItems" => "SERIAL",
+        // Each of its tables has its own.
+        "BatchGetItem" => "ANY",
+        "DescribeStream" => "ONE",
+        _ => "",
+    }
+}
+
+/// What an event says of a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    consistency: &'static str,
+    keyspace: String,
+    /// Several are separated by `|`.
+    table: String,
+    text: String,
+}
+
+/// What is written down is what `covers` says, of a keyspace and a table; `None`: nothing is.
+fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> bool) -> Option<Told> {
+    let request = Request::of(json, "the request").ok()?;
+    let consistency = consistency(name, &request);
+    let is_covered = |given: &str| {
+        let (keyspace, table) = place(given);
+        let kind = category(name);
+        covers(kind, &keyspace, table) || covers(kind, ANY_KEYSPACE, table)
+    };
+    let text = |body: &str| format!("{name} {body}");
+    let whole = |keyspace: String, table: String| {
+        let text = text(json.text());
+        Some(Told { consistency, keyspace, table, text })
+    };
+    match name {
+        "BatchGetItem" | "BatchWriteItem" | "TransactWriteItems" | "TransactGetItems" => {
+            let (table, body) = covered(&request, &is_covered)?;
+            Some(Told { consistency, keyspace: String::new(), table, text: text(&body) })
+        }
+        "DescribeStream" | "GetShardIterator" | "GetRecords" => {
+            let field = if name == "GetRecords" { "ShardIterator" } else { "StreamArn" };
+            let given = request.string(field).ok()??;
+            let of = streams::table_of(&given)?;
+            let (keyspace, table) = place(of);
+            is_covered(of).then_some(())?;
+            let log = model::schema::cdc::log_name(table);
+            whole(keyspace.into_owned(), format!("{table}|{log}"))
+        }
+        _ => {
+            let field = match name {
+                "TagResource" | "UntagResource" | "ListTagsOfResource" => "ResourceArn",
+                _ => "TableName",
+            };
+            let Some(given) = request.string(field).ok()? else {
+                // *no-table-always*
+                let is_asked = covers(category(name), "", "");
+                return is_asked.then(|| whole(String::new(), String::new()))?;
+            };
+            let (keyspace, table) = place(&given);
+            is_covered(&given).then_some(())?;
+            whole(keyspace.into_owned(), table.to_owned())
+        }
+    }
+}
+
+/// The keyspace and the name of a table as requests name it.
+fn place(given: &str) -> (Cow<'_, str>, &str) {
+    let name = name_of(given);
+    match name.strip_prefix(OTHERS_PREFIX).and_then(|rest| rest.split_once('.')) {
+        Some((keyspace, table)) => (Cow::Borrowed(keyspace), table),
+        None => (Cow::Owned(format!("{KEYSPACE_PREFIX}{name}")), name),
+    }
+}
+
+/// The tables of a request about several that are covered, and what of its body is about them.
+/// (*covered-alone*)
+fn covered(request: &Request<'_>, is_covered: &dyn Fn(&str) -> bool) -> Option<(String, String)> {
+    let mut tables: Vec<String> = Vec::new();
+    let mut add = |given: &str| {
+        let table = place(given).1;
+        if !tables.iter().any(|known| known == table) {
+            tables.push(table.to_owned());
+        }
+    };
+    let mut body = String::new();
+    let mut object = Object::open(&mut body);
+    if let Some(items) = request.get("RequestItems") {
+        let all: Vec<_> = items.members().filter(|(table, _)| is_covered(table)).collect();
+        all.iter().for_each(|(table, _)| add(table));
+        let out = object.member("RequestItems");
+        out.push('{');
+        for (at, (table, json)) in all.iter().enumerate() {
+            out.push_str(if at == 0 { "" } else { "," });
+            write_string(table, out);
+            out.push(':');
+            out.push_str(json.text());
+        }
+        out.push('}');
+    } else {
+        let table_of = |item: &Json<'_>| {
+            let (_, part) = item.members().next()?;
+            Request::of(part, "an item").ok()?.string("TableName").ok()?.map(Cow::into_owned)
+        };
+        let items = request.get("TransactItems")?;
+        let all = items.elements().filter_map(|item| Some((table_of(&item)?, item)));
+        let all: Vec<_> = all.filter(|(table, _)| is_covered(table)).collect();
+        all.iter().for_each(|(table, _)| add(table));
+        let out = object.member("TransactItems");
+        write_list(all, out, |(_, item), out| out.push_str(item.text()));
+    }
+    object.close();
+    (!tables.is_empty()).then(|| (tables.join("|"), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told where `a` is covered by its keyspace, and `b` by its name.
+    fn told_of(name: &str, body: &str) -> Option<(String, String, &'static str, String)> {
+        let covers = |_: Category, keyspace: &str, table: &str| {
+            table.is_empty()
+                || keyspace == "alternator_a"
+                || (keyspace, table) == ("alternator", "b")
+        };
+        let told = told(name, Json::parse(body.as_bytes()).expect("JSON"), &covers)?;
+        Some((told.keyspace, told.table, told.consistency, told.text))
+    }
+
+    #[test]
+    fn tables_are_found() {
+        let check = |name: &str, body: &str, expected: Option<(&str, &str, &str)>| {
+            let told = told_of(name, body);
+            let found = told.as_ref().map(|it| (it.0.as_str(), it.1.as_str(), it.2));
+            assert_eq!(found, expected, "{name} {body}");
+            if let Some(told) = told {
+                assert_eq!(told.3, format!("{name} {body}"));
+            }
+        };
+        check("PutItem", r#"{"TableName":"a"}"#, Some(("alternator_a", "a", "LOCAL_QUORUM")));
+        check("GetItem", r#"{"TableName":"b"}"#, Some(("alternator_b", "b", "LOCAL_ONE")));
+        let body = r#"{"TableName":"a","ConsistentRead":true}"#;
+        check("Query", body, Some(("alternator_a", "a", "LOCAL_QUORUM")));
+        check("PutItem", r#"{"TableName":"c"}"#, None);
+        check("ListTables", "{}", Some(("", "", "")));
+        check("ListStreams", "{}", Some(("", "", "")));
+        let body = r#"{"ResourceArn":"arn:x:y:table/a"}"#;
+        check("TagResource", body, Some(("alternator_a", "a", "")));
+        check("TagResource", r#"{"ResourceArn":"arn:x:y:table/c"}"#, None);
+        let both = "a|a_scylla_cdc_log";
+        let body = r#"{"StreamArn":"arn:x:table/a/stream/1"}"#;
+        check("DescribeStream", body, Some(("alternator_a", both, "ONE")));
+        let body = r#"{"ShardIterator":"arn:x:table/a/stream/1|s|7"}"#;
+        check("GetRecords", body, Some(("alternator_a", both, "LOCAL_QUORUM")));
+        check("GetRecords", r#"{"ShardIterator":"nothing"}"#, None);
+        check("Scan", r#"{"TableName":7}"#, None);
+        check("Scan", "[]", None);
+    }
+
+    #[test]
+    fn of_several_tables_those_that_are_covered() {
+        let body = r#"{"RequestItems":{"c":[1],"a":[2],"b":[3]},"Other":4}"#;
+        let told = told_of("BatchWriteItem", body).expect("some are covered");
+        assert_eq!(told.1, "a|b");
+        assert_eq!(told.3, r#"BatchWriteItem {"RequestItems":{"a":[2],"b":[3]}}"#);
+        assert_eq!(told_of("BatchGetItem", r#"{"RequestItems":{"c":[1]}}"#), None);
+        let put = |table: &str| format!(r#"{{"Put":{{"TableName":"{table}"}}}}"#);
+        let body = format!(r#"{{"TransactItems":[{},{},{}]}}"#, put("c"), put("a"), put("a"));
+        let told = told_of("TransactWriteItems", &body).expect("one is covered");
+        assert_eq!((told.1.as_str(), told.2), ("a", "SERIAL"));
+        let two = [put("a"), put("a")].join(",");
+        assert_eq!(told.3, format!(r#"TransactWriteItems {{"TransactItems":[{two}]}}"#));
+        assert_eq!(told_of("TransactGetItems", "{}"), None);
+    }
+}
