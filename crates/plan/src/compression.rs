@@ -70,9 +70,6 @@ pub(crate) fn compression(given: Options) -> Result<Options, Error> {
         return refuse(text.to_owned());
     }
     stored.insert(0, ("sstable_compression".to_owned(), stored_name));
-    if !has(&stored, "chunk_length_in_kb") {
-        put(&mut stored, "chunk_length_in_kb", "4".to_owned());
-    }
     Ok(stored)
 }
 

@@ -131,6 +131,10 @@ fn answer(
         Described::Table(name) => {
             let (entry, name) = scope.named(name)?;
             match entry.tables.get(name) {
+                Some(table) if table.schema.view.is_some() => Err(CqlError::invalid(format!(
+                    "Cannot use DESC TABLE on the materialized view {name}: use DESC MATERIALIZED \
+                     VIEW"
+                ))),
                 Some(table) => Ok(scope.table(table)),
                 None => match paxos_entry(schema, entry, name) {
                     Some(shown) => only(shown),

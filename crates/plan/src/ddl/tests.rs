@@ -606,12 +606,11 @@ fn options_are_stored() {
     let class = "'sstable_compression': 'org.apache.cassandra.io.compress.ZstdCompressor'";
     check(
         "compression = {'class': 'ZstdCompressor', 'compression_level': 9}",
-        &format!("compression = {{{class}, 'compression_level': '9', 'chunk_length_in_kb': '4'}}"),
+        &format!("compression = {{{class}, 'compression_level': '9'}}"),
     );
     check(
         "compression = {'class': 'LZ4WithDictsCompressor'}",
-        "compression = {'sstable_compression': 'LZ4WithDictsCompressor', \
-         'chunk_length_in_kb': '4'}",
+        "compression = {'sstable_compression': 'LZ4WithDictsCompressor'}",
     );
     check("caching = {'keys': 'none'}", "caching = {'keys': 'NONE', 'rows_per_partition': 'ALL'}");
     check(

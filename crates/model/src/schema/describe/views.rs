@@ -1,7 +1,8 @@
 //! `CREATE MATERIALIZED VIEW` and `CREATE INDEX`.
 
 use super::{Internals, cql_map, qualified};
-use crate::schema::{Index, IndexTarget, TableSchema, View};
+use crate::schema::{Column, Index, IndexTarget, TableSchema, View};
+use crate::types::Type;
 use crate::types::quote_identifier;
 use crate::value::quote_string;
 use std::fmt::Write;
@@ -55,8 +56,13 @@ impl TableSchema {
         internals: Internals,
     ) -> String {
         let column = quote_identifier(&index.column);
+        // Of a set nothing but its elements can be indexed: they are its values in statements.
+        let is_set = |it: &Column| matches!(it.ty, Type::Set { frozen: false, .. });
         let target = match index.target {
             IndexTarget::Values => column,
+            IndexTarget::Keys if self.column(&index.column).is_some_and(is_set) => {
+                format!("{}({column})", IndexTarget::ElementValues.name())
+            }
             target => format!("{}({column})", target.name()),
         };
         let target = match index.is_local {
@@ -95,7 +101,6 @@ impl TableSchema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Type;
     use uuid::Uuid;
 
     #[test]
@@ -104,6 +109,7 @@ mod tests {
             .partition_key("p", Type::Int)
             .regular("V", Type::Int)
             .regular("w", Type::Int)
+            .regular("s", Type::Set { element: Type::Int.into(), frozen: false })
             .build()
             .unwrap();
         let view = View {
@@ -141,6 +147,8 @@ mod tests {
         };
         check(&index(IndexTarget::Values, false), "CREATE INDEX i ON ks.\"T\"(\"V\");");
         check(&index(IndexTarget::Full, true), "CREATE INDEX i ON ks.\"T\"((p), full(\"V\"));");
+        let of_set = Index { column: "s".into(), ..index(IndexTarget::Keys, false) };
+        check(&of_set, "CREATE INDEX i ON ks.\"T\"(values(s));");
         let custom = Index {
             class: Some("sai".into()),
             options: vec![("a".into(), "b".into())],
