@@ -194,7 +194,7 @@ fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
     let request = Request::of(json, "RequestItems")?;
     request.check_styles(&["AttributesToGet"], &["ProjectionExpression"])?;
     let known = request.placeholders()?;
-    let filter = Filter { condition: None, selection: selection_of(&request, &known)? };
+    let filter = Filter { selection: selection_of(&request, &known)?, ..Filter::default() };
     known.check_used()?;
     let consistent = request.bool("ConsistentRead")?.unwrap_or(false);
     let list = request.list("Keys")?.ok_or_else(no_items)?;

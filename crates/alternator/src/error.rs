@@ -9,6 +9,7 @@ use std::fmt;
 pub enum Kind {
     AccessDenied,
     ConditionalCheckFailed,
+    DuplicateItem,
     IdempotentParameterMismatch,
     IncompleteSignature,
     InternalServer,
@@ -38,6 +39,7 @@ impl Kind {
         match self {
             Kind::AccessDenied => (CORAL, "AccessDeniedException"),
             Kind::ConditionalCheckFailed => (DYNAMODB, "ConditionalCheckFailedException"),
+            Kind::DuplicateItem => (DYNAMODB, "DuplicateItemException"),
             Kind::IdempotentParameterMismatch => (DYNAMODB, "IdempotentParameterMismatchException"),
             Kind::IncompleteSignature => (CORAL, "IncompleteSignatureException"),
             Kind::InternalServer => (DYNAMODB, "InternalServerError"),

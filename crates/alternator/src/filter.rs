@@ -1,8 +1,8 @@
 //! Conditions and projections of a request, in the words of expressions or in old parameters.
 
 use crate::error::Error;
-use crate::evaluate::holds;
-use crate::expression::{Condition, Placeholders, Selection, condition, projection};
+use crate::evaluate::{find, holds};
+use crate::expression::{Condition, Path, Placeholders, Selection, condition, projection};
 use crate::legacy;
 use crate::request::Request;
 use crate::value::{Map, check_name};
@@ -56,6 +56,19 @@ pub(crate) fn selection_of(
 pub(crate) struct Filter {
     pub(crate) condition: Option<Condition>,
     pub(crate) selection: Option<Selection>,
+    /// Instead of a selection.
+    pub(crate) columns: Option<Columns>,
+}
+
+/// Values within items, each under a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Columns(pub(crate) Vec<(String, Path)>);
+
+impl Columns {
+    pub(crate) fn of_item(&self, item: &Map) -> Map {
+        let value = |(name, path): &(String, Path)| Some((name.clone(), find(path, item)?.clone()));
+        self.0.iter().filter_map(value).collect()
+    }
 }
 
 impl Filter {

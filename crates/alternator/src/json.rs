@@ -113,6 +113,11 @@ impl<'a> Json<'a> {
         Members(self.inside(Kind::Object))
     }
 
+    /// The first member of that name, of an object.
+    pub fn member(self, name: &str) -> Option<Json<'a>> {
+        self.members().find(|(known, _)| known == name).map(|(_, json)| json)
+    }
+
     /// Parts of a list; of anything else nothing.
     pub fn elements(self) -> Elements<'a> {
         Elements(self.inside(Kind::Array))

@@ -20,7 +20,7 @@ use mutation::page::SendRange;
 const WHAT: &str = "KeyConditionExpression";
 
 /// The bytes of a key that is compared with a value.
-fn compared(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
+pub(crate) fn compared(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
     component(column, value).map_err(|error| Error {
         message: format!("{} (Condition parameter type does not match schema type)", error.message),
         ..error
@@ -36,7 +36,7 @@ pub(crate) struct KeyCondition {
 
 /// How a key attribute is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+pub(crate) enum Test {
     Compare(Comparison, Value),
     Between(Value, Value),
     BeginsWith(Value),
@@ -227,7 +227,7 @@ fn not_in_order(name: &str, next: &str) -> Error {
 }
 
 /// The rows that a test lets through, of those that begin with these components.
-fn ranges(column: &Column, test: Test, begin: &[u8]) -> Result<Vec<SendRange>, Error> {
+pub(crate) fn ranges(column: &Column, test: Test, begin: &[u8]) -> Result<Vec<SendRange>, Error> {
     let with = |bytes: &[u8]| {
         let mut out = begin.to_vec();
         push_clustering(bytes, &mut out);

@@ -9,8 +9,8 @@
 //! write makes of an item; pure). On the node: `node` (what requests share), `led` (what leaders of
 //! rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system` (the
 //! node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`, `streams`,
-//! `tables`, `tag_operations`, `ttl`, `transact`; `operations` (by name), `connection`, `server`
-//! (listeners).
+//! `tables`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements); `operations` (by name),
+//! `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -41,6 +41,7 @@ mod operations;
 mod options;
 mod owner;
 mod part;
+pub mod partiql;
 mod query;
 mod request;
 mod row;

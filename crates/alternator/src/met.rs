@@ -156,7 +156,7 @@ impl Met {
     pub(crate) fn failed(&self, kind: Kind) {
         match kind {
             _ if 500 <= kind.status() => add(&self.system_errors, 1),
-            Kind::ConditionalCheckFailed | Kind::TransactionCanceled => {}
+            Kind::ConditionalCheckFailed | Kind::DuplicateItem | Kind::TransactionCanceled => {}
             Kind::AccessDenied => {
                 add(&self.unauthorized, 1);
                 add(&self.user_errors, 1);

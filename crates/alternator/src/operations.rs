@@ -6,6 +6,7 @@ use crate::error::{Error, Kind};
 use crate::items;
 use crate::json::Object;
 use crate::node::{Caller, Node};
+use crate::partiql;
 use crate::query;
 use crate::request::Request;
 use crate::streams;
@@ -26,7 +27,8 @@ const STREAMS_OPERATIONS: [&str; 4] =
     ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"];
 
 /// All others.
-const OPERATIONS: [&str; 22] = [
+const OPERATIONS: [&str; 25] = [
+    "BatchExecuteStatement",
     "BatchGetItem",
     "BatchWriteItem",
     "CreateTable",
@@ -36,6 +38,8 @@ const OPERATIONS: [&str; 22] = [
     "DescribeEndpoints",
     "DescribeTable",
     "DescribeTimeToLive",
+    "ExecuteStatement",
+    "ExecuteTransaction",
     "GetItem",
     "ListTables",
     "ListTagsOfResource",
@@ -97,6 +101,9 @@ async fn named(
         "UpdateTable" => tables::update(node, caller, body).await,
         "TransactWriteItems" => transact::write(node, caller, body).await,
         "TransactGetItems" => transact::get(node, caller, body).await,
+        "BatchExecuteStatement" => partiql::batch_execute_statement(node, caller, body).await,
+        "ExecuteTransaction" => partiql::execute_transaction(node, caller, body).await,
+        "ExecuteStatement" => partiql::execute_statement(node, caller, body).await,
         "DescribeTimeToLive" => ttl::describe(node, body),
         "UpdateTimeToLive" => ttl::update(node, caller, body).await,
         "ListStreams" => streams::list(node, caller, body),

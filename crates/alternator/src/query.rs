@@ -10,7 +10,7 @@ use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::expression::Selection;
 use crate::filter::{Filter, condition_of, selection_of};
-use crate::json::Object;
+use crate::json::{Json, Object};
 use crate::key::{Key, component, value_of};
 use crate::key_condition::{self, KeyCondition};
 use crate::node::{Caller, Node};
@@ -31,20 +31,45 @@ const SEGMENTS_MAX: i64 = 1_000_000;
 const HASH: model::ColumnKind = model::ColumnKind::PartitionKey;
 
 /// A page as it is asked for.
-struct Ask {
+pub(crate) struct Ask {
     /// The table, or the index.
-    table: Table,
+    pub(crate) table: Table,
     /// What the index shows of its items; `None`: all.
-    projected: Option<Selection>,
+    pub(crate) projected: Option<Selection>,
     /// The table of the index.
-    base: Table,
-    token: Token,
-    command: ReadCommand,
-    filter: Filter,
-    limit: u64,
-    consistent: bool,
-    counts_only: bool,
-    capacity: Capacity,
+    pub(crate) base: Table,
+    pub(crate) token: Token,
+    pub(crate) command: ReadCommand,
+    /// Partitions that are read after that of the command, the last one first.
+    pub(crate) later: Vec<Vec<u8>>,
+    pub(crate) filter: Filter,
+    pub(crate) limit: u64,
+    pub(crate) consistent: bool,
+    pub(crate) counts_only: bool,
+    pub(crate) capacity: Capacity,
+}
+
+impl Ask {
+    /// Goes on to the next partition, if there is one.
+    fn advance(&mut self) -> bool {
+        let Some(partition) = self.later.pop() else { return false };
+        self.token = Token::of(&partition);
+        self.command.partitions = Partitions::Key(partition);
+        self.command.resume = None;
+        true
+    }
+}
+
+/// A page as it was read.
+pub(crate) struct Page {
+    /// Items as JSON, with what is between them.
+    pub(crate) items: String,
+    count: u64,
+    scanned: u64,
+    /// The key of the last item that was looked at, if there may be more after it.
+    pub(crate) last: Option<Map>,
+    /// Half units.
+    pub(crate) halves: usize,
 }
 
 /// `Query`
@@ -64,12 +89,14 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     let filter = Filter {
         condition: condition_of(&request, "FilterExpression", "QueryFilter", &known)?,
         selection: selection_of(&request, &known)?,
+        columns: None,
     };
     known.check_used()?;
     key_condition::refuse_keys_in_filter(filter.condition.as_ref(), &table)?;
     let KeyCondition { partition, ranges } = condition;
     let token = Token::of(&partition);
-    let start = start_key(&request, &table)?;
+    let start = request.object("ExclusiveStartKey")?;
+    let start = start.map(|json| start_key(json, &table)).transpose()?;
     if let Some(start) = &start {
         check_start(start, &table, (&partition, &ranges))?;
     }
@@ -122,10 +149,12 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
     let filter = Filter {
         condition: condition_of(&request, "FilterExpression", "ScanFilter", &known)?,
         selection: selection_of(&request, &known)?,
+        columns: None,
     };
     known.check_used()?;
     let (first, last) = segment(&request)?;
-    let start = start_key(&request, &table)?;
+    let start = request.object("ExclusiveStartKey")?;
+    let start = start.map(|json| start_key(json, &table)).transpose()?;
     if let Some(start) = &start
         && !(first..=last).contains(&start.token())
     {
@@ -159,7 +188,7 @@ fn source(node: &Node, request: &Request<'_>, table: &Table) -> Result<Table, Er
 }
 
 /// What is shown of the items of an index.
-fn projected(
+pub(crate) fn projected(
     table: &Table,
     select: &str,
     wanted: Option<&Selection>,
@@ -229,6 +258,7 @@ fn ask(
         base,
         token,
         command,
+        later: Vec::new(),
         filter,
         limit,
         consistent: request.bool("ConsistentRead")?.unwrap_or(false),
@@ -237,8 +267,7 @@ fn ask(
     })
 }
 
-fn start_key(request: &Request<'_>, table: &Table) -> Result<Option<Key>, Error> {
-    let Some(json) = request.object("ExclusiveStartKey")? else { return Ok(None) };
+pub(crate) fn start_key(json: Json<'_>, table: &Table) -> Result<Key, Error> {
     let wrong = |error: Error| {
         let start = "The provided starting key is invalid";
         Error { message: format!("{start}: {} (ExclusiveStartKey)", error.message), ..error }
@@ -250,9 +279,9 @@ fn start_key(request: &Request<'_>, table: &Table) -> Result<Option<Key>, Error>
         ))));
     }
     if table.attributes.is_some() && table.index.is_none() {
-        return Key::of_key(table, &given).map(Some).map_err(wrong);
+        return Key::of_key(table, &given).map_err(wrong);
     }
-    start_key_of_cql(table, &given).map(Some).map_err(wrong)
+    start_key_of_cql(table, &given).map_err(wrong)
 }
 
 fn is_key_column(table: &Table, name: &str) -> bool {
@@ -281,7 +310,7 @@ fn start_key_of_cql(table: &Table, given: &Map) -> Result<Key, Error> {
 }
 
 /// *resume-after-last*
-fn resume_after(key: Key, reversed: bool) -> Resume {
+pub(crate) fn resume_after(key: Key, reversed: bool) -> Resume {
     let weight = if reversed { -1 } else { 1 };
     let after = (!key.clustering.is_empty()).then_some((key.clustering, weight));
     Resume { key: key.partition, after, rows_in_partition: 0 }
@@ -335,40 +364,50 @@ struct Progress {
 }
 
 async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> {
-    let mut progress = Progress::default();
-    let mut more = !nothing;
-    while more {
-        let left = ask.limit - progress.scanned;
-        ask.command.row_limit = left;
-        ask.command.bytes_max = PAGE_BYTES_MAX - progress.bytes.min(PAGE_BYTES_MAX - 1);
-        let page = node.read(&ask.table, ask.token, &ask.command, ask.consistent).await?;
-        take(&ask, &page.bytes, &mut progress).await?;
-        more = page.resume.is_some();
-        ask.command.resume = page.resume;
-        let is_full = progress.scanned == ask.limit || PAGE_BYTES_MAX <= progress.bytes;
-        if is_full && progress.last.is_some() {
-            break;
-        }
-    }
-    let Progress { items, count, scanned, bytes, last } = progress;
+    let Page { items, count, scanned, last, halves } = read(node, &mut ask, nothing).await?;
     let mut out = String::with_capacity(items.len() + 128);
     let mut object = Object::open(&mut out);
     if !ask.counts_only {
         object.json("Items", &format!("[{items}]"));
     }
     object.json("Count", &count.to_string()).json("ScannedCount", &scanned.to_string());
-    if let Some((partition, clustering)) = last.filter(|_| more) {
-        let key = key_attributes(&ask.table, &partition, &clustering)?;
+    if let Some(key) = last {
         write_attributes(&key, object.member("LastEvaluatedKey"));
     }
+    ask.capacity.write(&mut object, &ask.table.name, halves);
+    object.close();
+    Ok(out)
+}
+
+/// A page. `nothing`: no row of the first partition is wanted.
+pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Page, Error> {
+    let mut progress = Progress::default();
+    let mut more = !nothing || ask.advance();
+    while more {
+        let left = ask.limit - progress.scanned;
+        ask.command.row_limit = left;
+        ask.command.bytes_max = PAGE_BYTES_MAX - progress.bytes.min(PAGE_BYTES_MAX - 1);
+        let page = node.read(&ask.table, ask.token, &ask.command, ask.consistent).await?;
+        take(ask, &page.bytes, &mut progress).await?;
+        more = page.resume.is_some();
+        ask.command.resume = page.resume;
+        let is_full = progress.scanned == ask.limit || PAGE_BYTES_MAX <= progress.bytes;
+        if is_full && progress.last.is_some() {
+            more |= !ask.later.is_empty();
+            break;
+        }
+        more = more || ask.advance();
+    }
+    let Progress { items, count, scanned, bytes, last } = progress;
+    let last = last
+        .filter(|_| more)
+        .map(|(partition, clustering)| key_attributes(&ask.table, &partition, &clustering));
     let halves = Capacity::of_read(bytes, ask.consistent);
     node.count(&ask.base, |counted| {
         counted.read(halves);
         counted.returned(if ask.counts_only { 0 } else { count });
     });
-    ask.capacity.write(&mut object, &ask.table.name, halves);
-    object.close();
-    Ok(out)
+    Ok(Page { items, count, scanned, last: last.transpose()?, halves })
 }
 
 /// Takes the rows of a page of the table.
@@ -394,8 +433,9 @@ async fn take(ask: &Ask, page: &[u8], progress: &mut Progress) -> Result<(), Err
 }
 
 fn add(ask: &Ask, row: &Row<'_>, progress: &mut Progress) -> Result<(), Error> {
-    let Filter { condition, selection } = &ask.filter;
-    let is_plain = condition.is_none() && selection.is_none() && ask.projected.is_none();
+    let Filter { condition, selection, columns } = &ask.filter;
+    let is_shaped = selection.is_some() || columns.is_some();
+    let is_plain = condition.is_none() && !is_shaped && ask.projected.is_none();
     let item = match &ask.projected {
         _ if is_plain => Map::new(),
         None => row.item()?,
@@ -411,10 +451,11 @@ fn add(ask: &Ask, row: &Row<'_>, progress: &mut Progress) -> Result<(), Error> {
     if !progress.items.is_empty() {
         progress.items.push(',');
     }
-    match selection {
+    match (selection, columns) {
         _ if is_plain => row.write(&mut progress.items)?,
-        None => write_attributes(&item, &mut progress.items),
-        Some(selection) => write_attributes(&selection.of_item(&item), &mut progress.items),
+        (None, None) => write_attributes(&item, &mut progress.items),
+        (Some(selection), _) => write_attributes(&selection.of_item(&item), &mut progress.items),
+        (None, Some(columns)) => write_attributes(&columns.of_item(&item), &mut progress.items),
     }
     Ok(())
 }

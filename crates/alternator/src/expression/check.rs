@@ -22,7 +22,7 @@ fn check_ordered(what: &str, operator: &str, operand: &Operand) -> Result<(), Er
     }
 }
 
-pub(super) fn comparison(
+pub(crate) fn comparison(
     what: &str,
     comparison: Comparison,
     left: Operand,
@@ -49,7 +49,7 @@ fn not_distinct(what: &str, operator: &str, operand: &Operand) -> Error {
     ))
 }
 
-pub(super) fn between(
+pub(crate) fn between(
     what: &str,
     value: Operand,
     low: Operand,
@@ -82,7 +82,7 @@ const OF_CONDITIONS: [&str; 5] =
     ["attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains"];
 
 /// A condition that is the call of a function.
-pub(super) fn called(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Condition, Error> {
+pub(crate) fn called(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Condition, Error> {
     if !OF_CONDITIONS.contains(&name) {
         return Err(misplaced(what, name));
     }
@@ -136,7 +136,7 @@ fn begins_with(what: &str, first: Operand, second: Operand) -> Result<Condition,
 }
 
 /// A function of a condition that has a value.
-pub(super) fn valued(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Operand, Error> {
+pub(crate) fn valued(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Operand, Error> {
     match name {
         "size" => {
             let operand = one(what, name, arguments)?;
@@ -154,7 +154,7 @@ pub(super) fn valued(what: &str, name: &str, arguments: Vec<Operand>) -> Result<
 }
 
 /// A function of an update.
-pub(super) fn updating(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Operand, Error> {
+pub(crate) fn updating(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Operand, Error> {
     match name {
         "if_not_exists" => match two(what, name, arguments)? {
             (Operand::Path(path), default) => Ok(Operand::IfNotExists(path, Box::new(default))),
@@ -176,7 +176,7 @@ pub(super) fn updating(what: &str, name: &str, arguments: Vec<Operand>) -> Resul
 }
 
 /// A sum or difference.
-pub(super) fn sum(what: &str, sign: &str, a: Operand, b: Operand) -> Result<Operand, Error> {
+pub(crate) fn sum(what: &str, sign: &str, a: Operand, b: Operand) -> Result<Operand, Error> {
     for operand in [&a, &b] {
         match operand {
             Operand::Value(Value::N(_)) => {}
@@ -190,7 +190,7 @@ pub(super) fn sum(what: &str, sign: &str, a: Operand, b: Operand) -> Result<Oper
 }
 
 /// What `ADD` or `DELETE` has for a path.
-pub(super) fn changing(
+pub(crate) fn changing(
     what: &str,
     action: &str,
     path: Path,

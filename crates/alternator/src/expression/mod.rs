@@ -1,17 +1,19 @@
 //! The expression languages: of conditions and filters, of keys, of projections, of updates.
 //!
 //! In reading order: this (what a text means), `lexer`, [`placeholders`] (`#name` and `:value`),
-//! `parser`, `check` (what operators take), [`selection`] (which parts of an item paths name).
+//! `parser`, `check` (what operators take), [`selection`] (which parts of an item paths name),
+//! `print` (back to a text).
 //!
 //! Invariants
 //!  - *resolved*: what is parsed has names and values in the place of placeholders.
 //!  - *bounded*: a text has so many bytes, operators and levels, or is refused; so neither parser
 //!    nor evaluation runs out of stack.
 
-mod check;
+pub(crate) mod check;
 mod lexer;
 mod parser;
 pub mod placeholders;
+pub(crate) mod print;
 pub mod selection;
 #[cfg(test)]
 mod tests;

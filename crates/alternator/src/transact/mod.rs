@@ -61,13 +61,19 @@ fn code(reason: &Reason) -> &'static str {
     }
 }
 
+/// What is said of it.
+pub(crate) fn cancelled_text<T: AsRef<str>>(codes: &[T]) -> String {
+    let codes: Vec<&str> = codes.iter().map(AsRef::as_ref).collect();
+    format!(
+        "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
+        codes.join(", ")
+    )
+}
+
 /// A transaction of which nothing was done, with the reason of each part.
 fn cancelled(reasons: &[Reason]) -> Error {
     let codes: Vec<&str> = reasons.iter().map(code).collect();
-    let text = format!(
-        "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
-        codes.join(", ")
-    );
+    let text = cancelled_text(&codes);
     let mut out = String::new();
     write_list(reasons, &mut out, |reason, out| {
         let mut object = Object::open(out);
