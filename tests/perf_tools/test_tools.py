@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from node import NEREID
+from node import NEREID, Node
 
 LINE = re.compile(r"^[\d.]+ tps \( *[\d.]+ allocs/op, +[\d.]+ logallocs/op, +[\d.]+ tasks/op, +"
                   r"(\d+|n/a) insns/op, +(\d+|n/a) cycles/op, +0 errors(.*)\)$", re.MULTILINE)
@@ -50,6 +50,52 @@ def test_simple_query(words, kind, tmp_path):
     assert result["test_properties"] == {"type": kind}
     assert ("collection" in result["parameters"]) == ("--collection" in words)
     assert ("initial_tablets" in result["parameters"]) == ("--tablets" in words)
+
+
+@pytest.mark.parametrize("workload, words, more", [
+    ("read", [], {}),
+    ("batch_read", ["--batch-size", 20], {"batch_size": 20}),
+    ("scan", ["--scan-total-segments", 3], {"scan_total_segments": 3}),
+    ("write", ["--alternator-write-isolation", "unsafe", "--flush", 0], {}),
+    ("write_gsi", ["-c2", "-m256M"], {}),
+    ("write_rmw", ["--prepopulate-partitions", 0], {}),
+])
+def test_alternator(workload, words, more, tmp_path):
+    out = ok("perf-alternator", "--workload", workload, "--partitions", 60,
+             "--operations-per-shard", 200, "--duration", 2, "--concurrency", 7, "--json-result",
+             tmp_path / "result", *words)
+    assert len(LINE.findall(out)) == 2 and out.count("tps (") == 3, out
+    assert f"workload={workload}" in out and "latency (us): p50=" in out
+    result = json.loads((tmp_path / "result").read_text())
+    shards = 2 if "-c2" in words else 1
+    assert result["parameters"] == {
+        "concurrency": 7, "partitions": 60, "cpus": shards, "duration": 2,
+        "concurrency,partitions,cpus,duration": f"7,60,{shards},2", **more}
+    assert set(result["stats"]) == {
+        "median tps", "allocs_per_op", "logallocs_per_op", "tasks_per_op", "instructions_per_op",
+        "cpu_cycles_per_op", "mad tps", "max tps", "min tps"}
+    assert result["test_properties"] == {"type": workload}
+
+
+def test_alternator_of_another_server():
+    with Node("--smp", "1") as node:
+        words = ["--remote-host", node.address, "--partitions", 60, "--operations-per-shard", 300,
+                 "--duration", 1]
+        assert len(LINE.findall(ok("perf-alternator", "--workload", "write", *words))) == 1
+        # The table is dropped and made anew: nothing of the run before is in it.
+        out = ok("perf-alternator", "--prepopulate-partitions", 0, *words)
+        assert len(LINE.findall(out)) == 1
+        done = run("perf-alternator", *words, "--remote-port", 1, *QUIET)
+        assert done.returncode == 1 and "cannot connect" in done.stderr
+
+
+def test_alternator_errors():
+    words = ["--workload", "write_rmw", "--alternator-write-isolation", "forbid_rmw", "--partitions",
+             10, "--operations-per-shard", 20, "--duration", 1, *QUIET]
+    done = run("perf-alternator", *words)
+    assert done.returncode == 1 and "UpdateItem: status 400" in done.stderr, done
+    done = run("perf-alternator", *words, "--continue-after-error", 1)
+    assert done.returncode == 0 and "20 errors" in done.stdout, done
 
 
 @pytest.mark.parametrize("mode", ["periodic", "batch"])
@@ -146,6 +192,8 @@ def test_compaction_efficiency(words):
     ("perf-row-cache-update", ["--run-cases", "none"], "there is no none"),
     ("memory-footprint", ["-c", "2"], "-c 1"),
     ("perf-cache-eviction", ["--nonsense"], "unknown option --nonsense"),
+    ("perf-alternator", ["--workload", "delete"], "invalid value 'delete'"),
+    ("perf-alternator", ["--batch-size", "101"], "not in 1..=100"),
 ])
 def test_refusals(tool, words, text):
     done = run(tool, *words)
@@ -154,7 +202,8 @@ def test_refusals(tool, words, text):
 
 @pytest.mark.parametrize("tool", ["perf-simple-query", "perf-commitlog", "perf-row-cache-update",
                                   "perf-cache-eviction", "memory-footprint", "perf-sstable",
-                                  "perf-fast-forward", "perf-compaction-efficiency"])
+                                  "perf-fast-forward", "perf-compaction-efficiency",
+                                  "perf-alternator"])
 def test_help(tool):
     done = run(tool, "--help")
     assert done.returncode == 0 and f"Usage: nereid {tool} " in done.stdout

@@ -51,6 +51,12 @@ const TOOLS: &[Tool] = &[
         nodetool::command,
     ),
     (
+        "perf-alternator",
+        "measure the DynamoDB API over HTTP",
+        perf::alternator::main,
+        perf::alternator::command,
+    ),
+    (
         "perf-append",
         "measure appending to a collection as it grows",
         perf::append::main,

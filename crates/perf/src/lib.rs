@@ -6,8 +6,9 @@
 //! (statements to a node, parts of a node alone); the tools, which do not know each other. Each has
 //! `main`, from words to an exit code, and `command`, its command line.
 //!
-//! Nothing here listens but `cql_raw`, on a port for itself.
+//! Nothing here listens but `cql_raw` and `alternator`, on a port for themselves.
 
+pub mod alternator;
 pub mod append;
 pub mod cache_eviction;
 pub mod commitlog;

@@ -33,26 +33,30 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The options that say so.
-    pub(crate) fn args() -> [Arg; 6] {
+    /// The options that say so, but for errors.
+    pub(crate) fn args() -> [Arg; 5] {
         [
             number("duration", "5", "Samples of one second"),
             optional("operations-per-shard", "Take samples of so many operations instead"),
             number("warm-up", "0", "Operations of each shard before the first sample"),
             number("concurrency", "100", "Workers per shard"),
-            truth("stop-on-error", "1", "End at the first error"),
             text("json-result", "FILE", "Write the result to this file as well"),
         ]
     }
 
+    /// That which says what becomes of errors, of most tools.
+    pub(crate) fn stop_on_error() -> Arg {
+        truth("stop-on-error", "1", "End at the first error")
+    }
+
     /// What was given of them.
-    pub(crate) fn take(given: &Given) -> Plan {
+    pub(crate) fn take(given: &Given, stop_on_error: bool) -> Plan {
         Plan {
             duration: given.number("duration").max(1),
             operations_per_shard: given.optional("operations-per-shard").filter(|n| 0 < *n),
             warm_up: given.number("warm-up"),
             concurrency: given.number("concurrency").max(1),
-            stop_on_error: given.truth("stop-on-error"),
+            stop_on_error,
             json_result: given.path("json-result"),
         }
     }
@@ -79,6 +83,11 @@ pub(crate) trait Workload: 'static {
     fn workers(&self) -> &Workers;
 
     async fn operate(&self) -> Result<(), Self::Error>;
+
+    /// Operations that this counts as, at least one.
+    fn operations(&self) -> u64 {
+        1
+    }
 
     /// Ascending counters of its own, told per operation under these names.
     fn counted(&self) -> Vec<(&'static str, u64)> {
@@ -249,16 +258,16 @@ async fn run<W: Workload>(workload: &Rc<W>, limit: Limit) -> Result<Worked, Stri
 
 async fn work<W: Workload>(workload: &W, progress: &Progress) -> Result<(), W::Error> {
     let Progress { deadline, left, operations, errors } = progress;
-    let workers = workload.workers();
+    let (workers, count) = (workload.workers(), workload.operations());
     while 0 < left.get() {
-        left.set(left.get() - 1);
-        let started = left.get().is_multiple_of(TIMED_EVERY).then(Instant::now);
+        left.set(left.get().saturating_sub(count));
+        let started = (left.get() / count).is_multiple_of(TIMED_EVERY).then(Instant::now);
         let outcome = workload.operate().await;
         if let Some(started) = started {
             workers.latencies.borrow_mut().note(started.elapsed().as_micros() as u64);
         }
         match outcome {
-            Ok(()) => operations.set(operations.get() + 1),
+            Ok(()) => operations.set(operations.get() + count),
             Err(error) if workers.stop_on_error => return Err(error),
             Err(_) => errors.set(errors.get() + 1),
         }

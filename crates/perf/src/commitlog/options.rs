@@ -32,6 +32,7 @@ impl Tool for Options {
             truth("commitlog-use-o-dsync", "0", "").hide(true),
         ];
         args.extend(Plan::args());
+        args.push(Plan::stop_on_error());
         args
     }
 
@@ -47,7 +48,7 @@ impl Tool for Options {
             entry_bytes_min: given.count("min-data-size"),
             entry_bytes_max: given.count("max-data-size"),
             flush_delay_ms: least..=most,
-            plan: Plan::take(given),
+            plan: Plan::take(given, given.truth("stop-on-error")),
         };
         if options.entry_bytes_max < options.entry_bytes_min {
             return Err("--max-data-size: below --min-data-size".to_string());

@@ -94,6 +94,7 @@ impl Tool for Options {
             text("sstable-summary-ratio", "RATIO", "").hide(true),
         ];
         args.extend(Plan::args());
+        args.push(Plan::stop_on_error());
         args
     }
 
@@ -120,7 +121,7 @@ impl Tool for Options {
             matches: matches(given)?,
             page_size: page_size(given)?,
             role: given.text("role").filter(|name| !name.is_empty()).map(str::to_owned),
-            plan: Plan::take(given),
+            plan: Plan::take(given, given.truth("stop-on-error")),
         })
     }
 
