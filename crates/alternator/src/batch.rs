@@ -200,7 +200,7 @@ fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
     let list = request.list("Keys")?.ok_or_else(no_items)?;
     let mut keys = Vec::new();
     for json in list.elements() {
-        let key = Key::of_key(&table, &attributes(json)?)?;
+        let (key, _) = Key::of_parameter(&table, json)?;
         if keys.contains(&key) {
             return Err(Error::validation("Provided list of item keys contains duplicates"));
         }

@@ -5,7 +5,6 @@
 //!    signed.
 
 use crate::body::{Outgoing, collected, unpacked};
-use crate::date;
 use crate::error::Error;
 use crate::json::Object;
 use crate::node::{Caller, Node};
@@ -14,7 +13,10 @@ use crate::row::now_secs;
 use crate::sign::Signed;
 use http::Socket;
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCEPT_ENCODING, AsHeaderName, CONTENT_ENCODING, CONTENT_TYPE, DATE, HOST, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN, SERVER,
+};
 use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -24,6 +26,13 @@ use runtime::task::{Either, race};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
+
+/// Headers of the API itself.
+const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-crc32");
+/// Room for headers of an answer.
+const HEADERS: usize = 8;
 
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -72,12 +81,12 @@ pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
     }
 }
 
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 async fn answer(node: &Rc<Node>, peer: SocketAddr, parts: &Parts, body: Incoming) -> Answer {
-    let host = header(&parts.headers, "host").unwrap_or_default();
+    let host = header(&parts.headers, HOST).unwrap_or_default();
     match (&parts.method, parts.uri.path()) {
         (&Method::POST, "/") => match request(node, (parts, peer), host, body).await {
             Ok(answer) => Answer::json(200, answer),
@@ -120,7 +129,7 @@ async fn request(
 ) -> Result<String, Error> {
     let (body, _room) = collected(body).await?;
     let caller = Caller { client: Some(peer.ip()), ..caller(node, parts, &body)? };
-    let unpacked = match header(&parts.headers, "content-encoding") {
+    let unpacked = match header(&parts.headers, CONTENT_ENCODING) {
         None | Some("" | "identity") => None,
         Some(encoding) => Some(unpacked(&body, encoding)?),
     };
@@ -129,7 +138,7 @@ async fn request(
         let at = error.valid_up_to();
         Error::serialization(format!("the request is not UTF-8 at byte {at}"))
     })?;
-    let target = header(&parts.headers, "x-amz-target").unwrap_or_default();
+    let target = header(&parts.headers, TARGET).unwrap_or_default();
     operations::answer(node, &caller, (target, host), text).await
 }
 
@@ -206,46 +215,48 @@ fn local_nodes(node: &Node, query: &str) -> String {
 
 fn response(node: &Node, parts: &Parts, answer: Answer) -> Response<Outgoing> {
     let Answer { status, content_type, mut body } = answer;
-    let mut response = Response::new(Outgoing::new(Vec::new()));
-    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
-    let headers = response.headers_mut();
-    let mut put = |name: &'static str, value: &str| {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    let server = node.options.server_header();
-    if !server.is_empty() {
-        put("server", &server);
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    if let Some(server) = node.options.server_header() {
+        put(&mut headers, SERVER, &server);
     }
     if !node.options.disable_date_header.get() {
-        put("date", &date::of(now_secs()));
+        headers.insert(DATE, node.date.header(now_secs()));
     }
     if !node.options.disable_content_type_header.get() {
-        put("content-type", content_type);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     if parts.method == Method::POST {
-        let accepted = parts.headers.get_all("accept-encoding").into_iter();
-        let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
-        if let Some(packing) = node.options.packing(&accepted.join(","), body.len())
+        let accepted = parts.headers.get_all(ACCEPT_ENCODING).into_iter();
+        let accepted = accepted.filter_map(|value| value.to_str().ok());
+        if let Some(packing) = node.options.packing(accepted, body.len())
             && let Ok(packed) = packing.pack(&body, node.options.packing_level())
         {
             body = packed;
-            put("content-encoding", packing.name());
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(packing.name()));
         }
-        put("x-amzn-requestid", &request_id());
-        put("x-amz-crc32", &crc32fast::hash(&body).to_string());
+        put(&mut headers, REQUEST_ID, request_id());
+        headers.insert(CHECKSUM, HeaderValue::from(crc32fast::hash(&body)));
     }
-    put_origins(parts, &mut put);
-    *response.body_mut() = Outgoing::new(body);
+    put_origins(parts, &mut headers);
+    let mut response = Response::new(Outgoing::new(body));
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    *response.headers_mut() = headers;
     response
 }
 
+/// Adds a header; what no header can have is left out.
+fn put(headers: &mut HeaderMap, name: HeaderName, value: impl AsRef<[u8]>) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_ref()) {
+        headers.insert(name, value);
+    }
+}
+
 /// For scripts of other origins, all of which may ask.
-fn put_origins(parts: &Parts, put: &mut impl FnMut(&'static str, &str)) {
-    if parts.headers.get("origin").is_none() {
+fn put_origins(parts: &Parts, headers: &mut HeaderMap) {
+    if parts.headers.get(ORIGIN).is_none() {
         return;
     }
+    let mut put = |name, value: &str| put(headers, HeaderName::from_static(name), value);
     put("access-control-allow-origin", "*");
     put(
         "access-control-expose-headers",
@@ -253,20 +264,24 @@ fn put_origins(parts: &Parts, put: &mut impl FnMut(&'static str, &str)) {
     );
     if parts.method == Method::OPTIONS {
         put("access-control-max-age", "86400");
-        let asked = |name: &str| header(&parts.headers, name).map(str::to_owned);
-        if let Some(methods) = asked("access-control-request-method") {
-            put("access-control-allow-methods", &methods);
+        if let Some(methods) = header(&parts.headers, "access-control-request-method") {
+            put("access-control-allow-methods", methods);
         }
-        if let Some(names) = asked("access-control-request-headers") {
-            put("access-control-allow-headers", &names);
+        if let Some(names) = header(&parts.headers, "access-control-request-headers") {
+            put("access-control-allow-headers", names);
         }
     }
 }
 
-/// By which operators and clients speak of a request.
-fn request_id() -> String {
+/// By which operators and clients speak of a request: 32 digits of base 16.
+fn request_id() -> [u8; 32] {
     let (high, low) = (runtime::random_u64(), runtime::random_u64());
-    format!("{high:016X}{low:016X}")
+    let mut rest = u128::from(high) << 64 | u128::from(low);
+    std::array::from_fn(|_| {
+        let digit = (rest >> 124) as usize;
+        rest <<= 4;
+        b"0123456789ABCDEF"[digit]
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,34 @@
-//! The time as HTTP says it, and as labels have it. Pure.
+//! The time as HTTP says it, and as labels have it.
+
+use hyper::header::HeaderValue;
+use std::cell::RefCell;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The header of answers, which is made once a second. One shard's.
+#[derive(Debug)]
+pub(crate) struct Date(RefCell<(i64, HeaderValue)>);
+
+impl Default for Date {
+    fn default() -> Date {
+        Date(RefCell::new((i64::MIN, HeaderValue::from_static(""))))
+    }
+}
+
+impl Date {
+    /// That of a second since the epoch.
+    pub(crate) fn header(&self, seconds: i64) -> HeaderValue {
+        let mut last = self.0.borrow_mut();
+        if last.0 != seconds
+            && let Ok(value) = HeaderValue::try_from(of(seconds))
+        {
+            *last = (seconds, value);
+        }
+        last.1.clone()
+    }
+}
 
 /// Of seconds since the epoch: `Fri, 27 Nov 2026 08:58:03 GMT`.
 pub(crate) fn of(seconds: i64) -> String {
@@ -38,6 +64,14 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_header_follows_the_clock() {
+        let date = Date::default();
+        for seconds in [0, 0, 1_795_769_883, 1_795_769_883, 0] {
+            assert_eq!(date.header(seconds).to_str().ok(), Some(&*of(seconds)));
+        }
+    }
 
     #[test]
     fn seconds_are_dates() {

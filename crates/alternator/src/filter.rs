@@ -12,7 +12,7 @@ pub(crate) fn condition_of(
     request: &Request<'_>,
     expression: &str,
     old: &str,
-    known: &Placeholders,
+    known: &Placeholders<'_>,
 ) -> Result<Option<Condition>, Error> {
     if let Some(text) = request.string(expression)? {
         return condition(&text, expression, known).map(Some);
@@ -30,7 +30,7 @@ pub(crate) fn condition_of(
 /// What of items is wanted; `None`: all.
 pub(crate) fn selection_of(
     request: &Request<'_>,
-    known: &Placeholders,
+    known: &Placeholders<'_>,
 ) -> Result<Option<Selection>, Error> {
     if let Some(text) = request.string("ProjectionExpression")? {
         return projection(&text, "ProjectionExpression", known).map(Some);

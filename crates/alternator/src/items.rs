@@ -10,7 +10,7 @@ use crate::owner::execute;
 use crate::request::Request;
 use crate::row::{Row, command_of_item};
 use crate::system;
-use crate::value::{attributes, item_size, write_attributes};
+use crate::value::{item_size, write_attributes};
 use crate::write::{Operation, Write};
 use auth::Permission;
 use mutation::page::PageView;
@@ -40,7 +40,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let known = request.placeholders()?;
     let selection = selection_of(&request, &known)?;
     known.check_used()?;
-    let key = Key::of_key(&table, &attributes(request.need_object("Key")?)?)?;
+    let (key, _) = Key::of_parameter(&table, request.need_object("Key")?)?;
     let consistent = request.bool("ConsistentRead")?.unwrap_or(false);
     let capacity = Capacity::of(&request)?;
     node.check(caller, Permission::Select, &table)?;

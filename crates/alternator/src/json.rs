@@ -8,7 +8,10 @@
 //!  - *bounded-depth*: no text is nested deeper than [`DEPTH_MAX`], so that no walk runs out of
 //!    stack.
 
+mod check;
+
 use crate::error::Error;
+use check::{Walk, plain_until};
 use std::borrow::Cow;
 
 /// Objects and arrays within each other. An item may be nested 32 levels, each of which takes two;
@@ -53,16 +56,7 @@ impl<'a> Json<'a> {
                 error.valid_up_to()
             ))
         })?;
-        let mut walk = Walk { text: bytes, at: 0 };
-        walk.space();
-        let start = walk.at;
-        walk.value(0)?;
-        let end = walk.at;
-        walk.space();
-        match walk.at == text.len() {
-            true => Ok(Json(&text[start..end])),
-            false => Err(walk.refuse("something after the end of the value")),
-        }
+        Ok(Json(&text[Walk::whole(bytes)?]))
     }
 
     /// The slice.
@@ -125,7 +119,7 @@ impl<'a> Json<'a> {
 
     fn inside(self, kind: Kind) -> &'a str {
         match self.kind() == kind {
-            true => self.0[1..self.0.len() - 1].trim_start_matches(is_space),
+            true => after_space(&self.0[1..self.0.len() - 1]),
             false => "",
         }
     }
@@ -133,6 +127,14 @@ impl<'a> Json<'a> {
 
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Most programs write none.
+fn after_space(text: &str) -> &str {
+    match text.as_bytes().first() {
+        Some(b' ' | b'\t' | b'\n' | b'\r') => text.trim_start_matches(is_space),
+        _ => text,
+    }
 }
 
 /// Iterator of [`Json::members`].
@@ -167,8 +169,8 @@ fn next_value<'a>(rest: &mut &'a str, between: char) -> Option<Json<'a>> {
         return None;
     }
     let (value, tail) = rest.split_at(length(rest.as_bytes()));
-    let tail = tail.trim_start_matches(is_space);
-    *rest = tail.strip_prefix(between).unwrap_or(tail).trim_start_matches(is_space);
+    let tail = after_space(tail);
+    *rest = after_space(tail.strip_prefix(between).unwrap_or(tail));
     Some(Json(value))
 }
 
@@ -203,12 +205,12 @@ fn length(text: &[u8]) -> usize {
 }
 
 fn string_length(text: &[u8]) -> usize {
-    let mut at = 1;
+    let mut at = plain_until(text, 1);
     while at < text.len() {
-        match text[at] {
+        at = match text[at] {
             b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+            b'\\' => plain_until(text, at + 2),
+            _ => plain_until(text, at + 1),
         }
     }
     text.len()
@@ -260,170 +262,15 @@ fn character(unit: u32, rest: &mut &str) -> char {
     char::from_u32(unit).unwrap_or('\u{fffd}')
 }
 
-/// The check of a text.
-struct Walk<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl Walk<'_> {
-    fn refuse(&self, what: &str) -> Error {
-        Error::serialization(format!("the request is not JSON: {what}, at {}", self.at))
-    }
-
-    fn peek(&self) -> u8 {
-        self.text.get(self.at).copied().unwrap_or(0)
-    }
-
-    fn space(&mut self) {
-        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
-            self.at += 1;
-        }
-    }
-
-    fn expect(&mut self, byte: u8) -> Result<(), Error> {
-        match self.peek() == byte && self.at < self.text.len() {
-            true => {
-                self.at += 1;
-                Ok(())
-            }
-            false => Err(self.refuse(&format!("no '{}'", byte as char))),
-        }
-    }
-
-    /// *bounded-depth*
-    fn value(&mut self, depth: usize) -> Result<(), Error> {
-        if depth == DEPTH_MAX {
-            return Err(Error::validation(format!(
-                "Nesting Levels have exceeded supported limits: the request is nested deeper than \
-                 {DEPTH_MAX} levels"
-            )));
-        }
-        match self.peek() {
-            b'{' => self.list(b'}', |walk| {
-                walk.string()?;
-                walk.space();
-                walk.expect(b':')?;
-                walk.space();
-                walk.value(depth + 1)
-            }),
-            b'[' => self.list(b']', |walk| walk.value(depth + 1)),
-            b'"' => self.string(),
-            b't' => self.word("true"),
-            b'f' => self.word("false"),
-            b'n' => self.word("null"),
-            _ => self.number(),
-        }
-    }
-
-    fn list(
-        &mut self,
-        end: u8,
-        part: impl Fn(&mut Self) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.at += 1;
-        self.space();
-        if self.peek() == end {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            part(self)?;
-            self.space();
-            if self.peek() != b',' {
-                return self.expect(end);
-            }
-            self.at += 1;
-            self.space();
-        }
-    }
-
-    fn string(&mut self) -> Result<(), Error> {
-        self.expect(b'"')?;
-        loop {
-            match self.text.get(self.at) {
-                None => return Err(self.refuse("a string without an end")),
-                Some(b'"') => break,
-                Some(b'\\') => self.escape()?,
-                Some(0..0x20) => return Err(self.refuse("a control character in a string")),
-                Some(_) => self.at += 1,
-            }
-        }
-        self.expect(b'"')
-    }
-
-    fn escape(&mut self) -> Result<(), Error> {
-        match self.text.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or_default();
-                if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(self.refuse("an escape without four digits"));
-                }
-                self.at += 6;
-            }
-            _ => return Err(self.refuse("an unknown escape")),
-        }
-        Ok(())
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), Error> {
-        match self.text[self.at..].starts_with(word.as_bytes()) {
-            true => {
-                self.at += word.len();
-                Ok(())
-            }
-            false => Err(self.refuse("an unknown word")),
-        }
-    }
-
-    fn number(&mut self) -> Result<(), Error> {
-        if self.peek() == b'-' {
-            self.at += 1;
-        }
-        match self.digits()? {
-            1 => {}
-            count if self.text[self.at - count] == b'0' => {
-                return Err(self.refuse("a number that begins with 0"));
-            }
-            _ => {}
-        }
-        if self.peek() == b'.' {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), b'e' | b'E') {
-            self.at += 1;
-            if matches!(self.peek(), b'+' | b'-') {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    fn digits(&mut self) -> Result<usize, Error> {
-        let start = self.at;
-        while self.peek().is_ascii_digit() {
-            self.at += 1;
-        }
-        match self.at - start {
-            0 => Err(self.refuse("no value")),
-            count => Ok(count),
-        }
-    }
-}
-
 /// Appends a string with its quotes.
 pub fn write_string(text: &str, out: &mut String) {
+    out.reserve(text.len() + 2);
     out.push('"');
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(&text[plain..at]);
-        plain = at + 1;
+    let mut rest = text;
+    loop {
+        let (plain, tail) = rest.split_at(plain_until(rest.as_bytes(), 0));
+        out.push_str(plain);
+        let Some(byte) = tail.bytes().next() else { break };
         match byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
@@ -432,8 +279,8 @@ pub fn write_string(text: &str, out: &mut String) {
             b'\t' => out.push_str("\\t"),
             other => out.push_str(&format!("\\u{other:04x}")),
         }
+        rest = &tail[1..];
     }
-    out.push_str(&text[plain..]);
     out.push('"');
 }
 

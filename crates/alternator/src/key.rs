@@ -6,10 +6,11 @@
 //!    what composes them counts on that.
 
 use crate::error::Error;
+use crate::json::Json;
 use crate::number::Number;
 use crate::table::{Table, key_type_name};
-use crate::value::{Map, Value};
-use model::key::push_clustering;
+use crate::value::{Map, Value, pairs};
+use model::key::{clustering_components, push_clustering, split_partition_key};
 use model::{Column, ColumnKind, Token, Type};
 
 /// Bytes of a hash key, and of a range key.
@@ -30,6 +31,18 @@ impl Key {
         Token::of(&self.partition)
     }
 
+    /// Its attributes.
+    pub(crate) fn attributes(&self, table: &Table) -> Result<Map, Error> {
+        let schema = &table.entry.schema;
+        let parts = split_partition_key(&self.partition, schema.partition_key_count);
+        let parts = parts.map_err(|_| Error::internal("a partition key is damaged"))?;
+        let components = parts.into_iter().chain(clustering_components(&self.clustering));
+        let columns = table.key_columns().iter().zip(components);
+        let attribute =
+            |(column, bytes): (&Column, &[u8])| (column.name.clone(), value_of(&column.ty, bytes));
+        Ok(columns.map(attribute).collect())
+    }
+
     /// Of the attributes of an item, which may be more than the key. With what they were.
     pub(crate) fn of_item(table: &Table, item: &Map) -> Result<Key, Error> {
         Key::of(table, |column| {
@@ -44,16 +57,33 @@ impl Key {
 
     /// Of a parameter that has the key and nothing else.
     pub(crate) fn of_key(table: &Table, given: &Map) -> Result<Key, Error> {
-        let unfit = |why: String| {
-            Error::validation(format!("The provided key element does not match the schema: {why}"))
-        };
         if let Some(name) = given.keys().find(|name| !table.is_key(name)) {
-            return Err(unfit(format!("{name} is not part of the key")));
+            return Err(unfit(&format!("{name} is not part of the key")));
         }
         Key::of(table, |column| {
             let name = &column.name;
-            given.get(name).ok_or_else(|| unfit(format!("{name} is missing")))
+            given.get(name).ok_or_else(|| unfit(&format!("{name} is missing")))
         })
+    }
+
+    /// The same of the parameter as it was sent, and the bytes of its attributes.
+    pub(crate) fn of_parameter(table: &Table, json: Json<'_>) -> Result<(Key, usize), Error> {
+        let mut given = pairs(json)?;
+        let bytes = given.iter().map(|(name, value)| name.len() + value.size()).sum();
+        if let Some((name, _)) = given.iter().find(|(name, _)| !table.is_key(name)) {
+            return Err(unfit(&format!("{name} is not part of the key")));
+        }
+        let mut take = |column: &Column| {
+            let at = given.iter().position(|(name, _)| *name == column.name);
+            let at = at.ok_or_else(|| unfit(&format!("{} is missing", column.name)))?;
+            taken_component(column, given.swap_remove(at).1)
+        };
+        let partition = take(table.hash())?;
+        let mut clustering = Vec::new();
+        if let Some(range) = table.range() {
+            push_clustering(&take(range)?, &mut clustering);
+        }
+        Ok((Key { partition, clustering }, bytes))
     }
 
     fn of<'v>(
@@ -68,6 +98,10 @@ impl Key {
         }
         Ok(Key { partition, clustering })
     }
+}
+
+fn unfit(why: &str) -> Error {
+    Error::validation(format!("The provided key element does not match the schema: {why}"))
 }
 
 /// *short-keys*
@@ -88,13 +122,27 @@ fn check_length(column: &Column, bytes: &[u8]) -> Result<(), Error> {
 
 /// The bytes of a key column.
 pub(crate) fn component(column: &Column, value: &Value) -> Result<Vec<u8>, Error> {
-    let name = &column.name;
-    let bytes = plain_component(column, value)?;
+    not_empty(column, plain_component(column, value)?)
+}
+
+/// The same of a value that is not needed any more.
+fn taken_component(column: &Column, value: Value) -> Result<Vec<u8>, Error> {
+    let bytes = match (&column.ty, value) {
+        (Type::Text | Type::Ascii, Value::S(text)) => text.into_bytes(),
+        (Type::Blob, Value::B(bytes)) => bytes,
+        (_, value) => return component(column, &value),
+    };
+    check_length(column, &bytes)?;
+    not_empty(column, bytes)
+}
+
+fn not_empty(column: &Column, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
     match bytes.is_empty() {
         false => Ok(bytes),
         true => Err(Error::validation(format!(
             "One or more parameter values are not valid. The AttributeValue for a key attribute \
-             cannot contain an empty string value. Key: {name}"
+             cannot contain an empty string value. Key: {}",
+            column.name
         ))),
     }
 }

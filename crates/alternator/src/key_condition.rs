@@ -46,7 +46,7 @@ pub(crate) enum Test {
 pub(crate) fn of_expression(
     text: &str,
     table: &Table,
-    known: &Placeholders,
+    known: &Placeholders<'_>,
 ) -> Result<KeyCondition, Error> {
     let condition = condition(text, WHAT, known)?;
     let mut tests = Vec::new();

@@ -113,18 +113,27 @@ impl Options {
     }
 
     /// How an answer of so many bytes is packed, for a client that takes these.
-    pub(crate) fn packing(&self, accepted: &str, bytes: usize) -> Option<Packing> {
+    pub(crate) fn packing<'h>(
+        &self,
+        accepted: impl Iterator<Item = &'h str>,
+        bytes: usize,
+    ) -> Option<Packing> {
         let least = self.response_compression_threshold_in_bytes.get();
         let is_large = usize::try_from(least).is_ok_and(|least| 0 < least && least <= bytes);
-        let packs = is_large && 0 < self.response_gzip_compression_level.get();
-        Packing::accepted(accepted).filter(|_| packs)
+        if !is_large || self.response_gzip_compression_level.get() <= 0 {
+            return None;
+        }
+        Packing::accepted(&accepted.collect::<Vec<_>>().join(","))
     }
 
-    /// What answers call the server; empty: nothing.
-    pub(crate) fn server_header(&self) -> String {
+    /// What answers call the server, if anything.
+    pub(crate) fn server_header(&self) -> Option<String> {
         let said = self.http_response_server_header.get();
+        if said.is_empty() {
+            return None;
+        }
         let printed: String = said.chars().filter(|c| matches!(c, ' '..='~')).collect();
-        printed.trim().to_owned()
+        Some(printed.trim().to_owned()).filter(|printed| !printed.is_empty())
     }
 
     pub(crate) fn packing_level(&self) -> u32 {

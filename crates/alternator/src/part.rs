@@ -24,9 +24,8 @@ use crate::key::Key;
 use crate::led::{decode_result, encode_result, item_of};
 use crate::node::Node;
 use crate::request::Request;
-use crate::row::{Moment, Row, command_of_item, mutation};
+use crate::row::{Moment, Row, command_of_item, joined, mutation};
 use crate::table::Table;
-use crate::value::attributes;
 use crate::write::{Operation, Write};
 use cluster::Cluster;
 use model::Token;
@@ -261,10 +260,7 @@ async fn judge(
             Ok(made) => {
                 reasons.push(None);
                 let Some(made) = made else { continue };
-                let views = whole.view().and_then(|whole| Ok((whole, made.view()?)));
-                let (before, made) =
-                    views.map_err(|damaged| Error::internal(damaged.to_string()))?;
-                whole = mutation::frozen::merge(schema, before, made);
+                whole = joined(table, &whole, &made)?;
             }
             Err(error) => reasons.push(Some(error)),
         }
@@ -283,7 +279,7 @@ async fn look_here(owner: &Owner, id: Option<TransactionId>, body: &[u8]) -> Res
     let table = table_of(owner)?;
     let mut keys = Vec::new();
     for (_, inner, _) in items(&Request::parse(body)?, READS)? {
-        keys.push(Key::of_key(&table, &attributes(inner.need_object("Key")?)?)?);
+        keys.push(Key::of_parameter(&table, inner.need_object("Key")?)?.0);
     }
     if keys.iter().any(|key| key.partition != owner.key()) {
         return Err(elsewhere());

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::expression::Selection;
 use crate::filter::{Filter, condition_of, selection_of};
 use crate::json::{Json, Object};
-use crate::key::{Key, component, value_of};
+use crate::key::{Key, component};
 use crate::key_condition::{self, KeyCondition};
 use crate::node::{Caller, Node};
 use crate::request::Request;
@@ -401,7 +401,7 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
     let Progress { items, count, scanned, bytes, last } = progress;
     let last = last
         .filter(|_| more)
-        .map(|(partition, clustering)| key_attributes(&ask.table, &partition, &clustering));
+        .map(|(partition, clustering)| Key { partition, clustering }.attributes(&ask.table));
     let halves = Capacity::of_read(bytes, ask.consistent);
     node.count(&ask.base, |counted| {
         counted.read(halves);
@@ -458,14 +458,4 @@ fn add(ask: &Ask, row: &Row<'_>, progress: &mut Progress) -> Result<(), Error> {
         (None, Some(columns)) => write_attributes(&columns.of_item(&item), &mut progress.items),
     }
     Ok(())
-}
-
-/// The attributes of a key.
-fn key_attributes(table: &Table, partition: &[u8], clustering: &[u8]) -> Result<Map, Error> {
-    let schema = &table.entry.schema;
-    let parts = model::key::split_partition_key(partition, schema.partition_key_count);
-    let parts = parts.map_err(|_| Error::internal("a partition key is damaged"))?;
-    let components = parts.into_iter().chain(model::key::clustering_components(clustering));
-    let columns = table.key_columns().iter().zip(components);
-    Ok(columns.map(|(column, bytes)| (column.name.clone(), value_of(&column.ty, bytes))).collect())
 }

@@ -14,6 +14,9 @@ const EXPRESSIONS: [&str; 5] = [
     "UpdateExpression",
 ];
 
+/// Room for parameters, more than most requests have.
+const FIELDS: usize = 8;
+
 /// An object of parameters: of a request, or of a part of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Request<'a> {
@@ -29,7 +32,11 @@ impl<'a> Request<'a> {
     /// Of an object that is called `what`.
     pub(crate) fn of(json: Json<'a>, what: &str) -> Result<Request<'a>, Error> {
         match json.kind() {
-            Kind::Object => Ok(Request { fields: json.members().collect() }),
+            Kind::Object => {
+                let mut fields = Vec::with_capacity(FIELDS);
+                fields.extend(json.members());
+                Ok(Request { fields })
+            }
             other => {
                 Err(Error::serialization(format!("{what} is {}, not an object", other.name())))
             }
@@ -131,7 +138,7 @@ impl<'a> Request<'a> {
     }
 
     /// What placeholders stand for.
-    pub(crate) fn placeholders(&self) -> Result<Placeholders, Error> {
+    pub(crate) fn placeholders(&self) -> Result<Placeholders<'a>, Error> {
         let has_expressions = EXPRESSIONS.iter().any(|name| self.get(name).is_some());
         let (names, values) =
             (self.get("ExpressionAttributeNames"), self.get("ExpressionAttributeValues"));

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::json::{Object, write_string};
 use crate::key::{Key, value_of};
 use crate::table::{ATTRIBUTES, Table};
+use crate::update::Changed;
 use crate::value::{Map, Value, stored};
 use model::key::{clustering_components, split_partition_key};
 use model::{ColumnId, TableSchema, value};
@@ -16,7 +17,6 @@ use mutation::collection::CollectionWriter;
 use mutation::page::{ColumnForm, PagePartition, PageRow, Partitions, ReadCommand, SendRange};
 use mutation::row::{Marker, RowBuilder};
 use mutation::{Cell, CellState, FrozenMutation, MutationBuilder, RowShape, Tombstone};
-use std::collections::BTreeMap;
 
 /// When a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ pub(crate) fn now_secs() -> i64 {
 
 /// What a write does with an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum Change<'w> {
     /// The item is this, whatever it was. Its key is among the attributes.
-    Put(Map),
+    Put(&'w Map),
     /// These attributes have these values, or are gone. `creates`: it is there, if it was not.
     Set {
-        attributes: BTreeMap<String, Option<Value>>,
+        attributes: Changed<'w>,
         creates: bool,
     },
     Delete,
@@ -63,30 +63,36 @@ pub(crate) enum Change {
 pub(crate) fn mutation(
     table: &Table,
     key: &Key,
-    change: &Change,
+    change: &Change<'_>,
     moment: Moment,
 ) -> Result<Option<FrozenMutation>, Error> {
     let attributes = table.writable()?;
     let schema = &*table.entry.schema;
-    let mut builder = MutationBuilder::new(schema, &key.partition);
+    let cells = match change {
+        Change::Put(item) => {
+            let others = item.iter().filter(|(name, _)| !table.is_key(name));
+            let cells = others.map(|(name, value)| (name.as_str(), Some(value)));
+            Some(cells_of(cells, Some(moment.before()), moment))
+        }
+        Change::Set { attributes, .. } if !attributes.is_empty() => {
+            let cells = attributes.iter().map(|(name, value)| (*name, value.as_deref()));
+            Some(cells_of(cells, None, moment))
+        }
+        Change::Set { .. } | Change::Delete => None,
+    };
+    let room = cells.as_ref().map_or(0, Vec::len) + key.partition.len() + key.clustering.len();
+    let buffer = Vec::with_capacity(room + ROW_BYTES);
+    let mut builder = MutationBuilder::reusing(schema, &key.partition, buffer);
     let fill = |row: &mut RowBuilder| {
         match change {
-            Change::Put(item) => {
+            Change::Put(_) | Change::Set { creates: true, .. } => {
                 row.marker(Marker::Live { timestamp: moment.timestamp });
-                let others = item.iter().filter(|(name, _)| !table.is_key(name));
-                let cells = others.map(|(name, value)| (name.as_str(), Some(value)));
-                row.collection(attributes, &cells_of(cells, Some(moment.before()), moment));
             }
-            Change::Set { attributes: changed, creates } => {
-                if *creates {
-                    row.marker(Marker::Live { timestamp: moment.timestamp });
-                }
-                if !changed.is_empty() {
-                    let cells = changed.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
-                    row.collection(attributes, &cells_of(cells, None, moment));
-                }
-            }
+            Change::Set { .. } => {}
             Change::Delete => row.tombstone(moment.here()),
+        }
+        if let Some(cells) = &cells {
+            row.collection(attributes, cells);
         }
         Ok::<(), Error>(())
     };
@@ -97,17 +103,39 @@ pub(crate) fn mutation(
     Ok((!builder.is_empty()).then(|| builder.freeze()))
 }
 
+/// What a mutation has beside its key and its cells, about; and a cell beside its name and value.
+const ROW_BYTES: usize = 64;
+const CELL_HEAD_BYTES: usize = 32;
+/// Most values of attributes have no more.
+const CELL_BYTES: usize = 128;
+
+/// Two mutations of a partition as one.
+pub(crate) fn joined(
+    table: &Table,
+    before: &FrozenMutation,
+    made: &FrozenMutation,
+) -> Result<FrozenMutation, Error> {
+    let views = before.view().and_then(|before| Ok((before, made.view()?)));
+    let (before, made) = views.map_err(|damaged| Error::internal(damaged.to_string()))?;
+    Ok(mutation::frozen::merge(&table.entry.schema, before, made))
+}
+
 /// The cells of attributes, in order of their names.
 fn cells_of<'v>(
-    attributes: impl Iterator<Item = (&'v str, Option<&'v Value>)>,
+    attributes: impl Iterator<Item = (&'v str, Option<&'v Value>)> + Clone,
     deleted: Option<Tombstone>,
     moment: Moment,
 ) -> Vec<u8> {
-    let mut writer = CollectionWriter::new(deleted.unwrap_or(Tombstone::NONE));
+    let bytes_of = |value: &Value| value.size() + CELL_HEAD_BYTES;
+    let sizes = attributes.clone().map(|(name, value)| name.len() + value.map_or(0, bytes_of));
+    let room = Vec::with_capacity(sizes.sum::<usize>() + CELL_BYTES);
+    let mut writer = CollectionWriter::append_to(room, deleted.unwrap_or(Tombstone::NONE));
+    let mut bytes = Vec::with_capacity(CELL_BYTES);
     for (name, value) in attributes {
         match value {
             Some(value) => {
-                let bytes = stored::encode(value);
+                bytes.clear();
+                stored::encode_into(value, &mut bytes);
                 writer.push(name.as_bytes(), Cell::live(moment.timestamp, &bytes));
             }
             None => {

@@ -8,7 +8,6 @@ use crate::node::{Caller, Node};
 use crate::request::Request;
 use crate::row::Moment;
 use crate::table::Table;
-use crate::value::attributes;
 use crate::write::{Operation, update_of};
 use auth::Permission;
 use cluster::TableKind;
@@ -34,7 +33,7 @@ pub(crate) async fn write(
     let known = request.placeholders()?;
     let update = update_of(request, table, &known)?;
     known.check_used()?;
-    let key = Key::of_key(table, &attributes(request.need_object("Key")?)?)?;
+    let (key, _) = Key::of_parameter(table, request.need_object("Key")?)?;
     let schema = &*table.entry.schema;
     let moment = Moment::of(node.timestamp());
     let mut cells = Vec::new();

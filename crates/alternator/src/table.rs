@@ -59,7 +59,7 @@ impl Table {
             return Ok(Table { entry, name, attributes, indexed: Arc::new([]), index: None });
         }
         check_name(name)?;
-        let found = schema.table(&format!("{KEYSPACE_PREFIX}{name}"), name);
+        let found = schema.table(&[KEYSPACE_PREFIX, name].concat(), name);
         let entry = found.ok_or_else(|| unknown(name))?;
         Table::of(schema, entry).ok_or_else(|| unknown(name))
     }
@@ -69,7 +69,10 @@ impl Table {
         let attributes = Some(attributes_of(entry)?);
         let name = entry.schema.name.clone();
         let is_own = entry.schema.keyspace.strip_prefix(KEYSPACE_PREFIX) == Some(&name);
-        let indexed = || index::indexed(schema, &entry.views).into();
+        let indexed = || match entry.views.is_empty() {
+            true => Arc::default(),
+            false => index::indexed(schema, &entry.views).into(),
+        };
         is_own.then(|| Table {
             entry: entry.clone(),
             name,

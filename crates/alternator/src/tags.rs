@@ -30,6 +30,22 @@ pub(crate) fn of(schema: &TableSchema) -> Tags {
     found.and_then(|(_, bytes)| decode(bytes).ok()).unwrap_or_default()
 }
 
+/// The value of one of them, without the others.
+pub(crate) fn one<'s>(schema: &'s TableSchema, name: &str) -> Option<&'s str> {
+    one_of(&schema.options, name)
+}
+
+fn one_of<'s>(options: &'s TableOptions, name: &str) -> Option<&'s str> {
+    let found = options.extensions.iter().find(|(name, _)| name == EXTENSION);
+    let mut cursor = Cursor::new(&found?.1);
+    let count = cursor.u32("tags").ok()?;
+    let mut pairs = (0..count).map_while(|_| {
+        Some((cursor.u32_bytes("a tag's name").ok()?, cursor.u32_bytes("a tag's value").ok()?))
+    });
+    let (_, value) = pairs.find(|(known, _)| *known == name.as_bytes())?;
+    std::str::from_utf8(value).ok()
+}
+
 /// Gives a table these.
 pub(crate) fn set(options: &mut TableOptions, tags: &Tags) {
     options.extensions.retain(|(name, _)| name != EXTENSION);
@@ -77,6 +93,15 @@ mod tests {
         #[test]
         fn tags_go_both_ways(tags: Tags) {
             prop_assert_eq!(decode(&encode(&tags)).unwrap(), tags);
+        }
+
+        #[test]
+        fn one_is_found_as_among_all(tags: Tags, other: String) {
+            let mut options = TableOptions::default();
+            set(&mut options, &tags);
+            for name in tags.keys().chain([&other]) {
+                prop_assert_eq!(one_of(&options, name), tags.get(name).map(String::as_str));
+            }
         }
 
         #[test]

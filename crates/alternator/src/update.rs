@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *from-before*: operands see the item as it was, whatever the update has changed by then.
 //!  - *all-or-nothing*: an update that cannot be made whole changes nothing.
+//!  - *what-is-named*: nothing is looked at or copied but the attributes that the update names.
 
 use crate::error::Error;
 use crate::evaluate::{missing, operand, wrong_type};
@@ -10,19 +11,69 @@ use crate::expression::{Path, Step, Update};
 use crate::value::{Map, NESTING_MAX, Value};
 use std::borrow::Cow;
 
-/// The item after the update.
-pub fn apply(update: &Update, before: &Map) -> Result<Map, Error> {
+/// Attributes in order of their names, each with what it is after an update; `None`: it is gone.
+pub type Changed<'u> = Vec<(&'u str, Option<Cow<'u, Value>>)>;
+
+/// What an update makes of the attributes that it names. (*what-is-named*)
+pub fn changed<'u>(update: &'u Update, before: &Map) -> Result<Changed<'u>, Error> {
+    let mut all: Changed<'u> = match update.reads() {
+        false => replaced(update)?,
+        true => {
+            let mut after = worked(update, before)?;
+            let roots = update.paths().map(|path| &*path.root);
+            roots.map(|root| (root, after.remove(root).map(Cow::Owned))).collect()
+        }
+    };
+    // A root that several paths have has its value with the first, which sorting leaves there.
+    all.sort_by_key(|(name, _)| *name);
+    all.dedup_by_key(|(name, _)| *name);
+    Ok(all)
+}
+
+/// An item with changed attributes.
+pub fn applied(before: &Map, changed: &Changed<'_>) -> Map {
     let mut after = before.clone();
+    for (name, value) in changed {
+        match value {
+            Some(value) => after.insert((*name).to_owned(), (**value).clone()),
+            None => after.remove(*name),
+        };
+    }
+    after
+}
+
+/// Whole attributes that are given values, or taken.
+fn replaced(update: &Update) -> Result<Changed<'_>, Error> {
+    static NOTHING: Map = Map::new();
+    let mut all = Vec::with_capacity(update.set.len() + update.remove.len());
+    for (path, value) in &update.set {
+        let value = operand(value, &NOTHING)?.ok_or_else(missing)?;
+        check_depth(path, &value)?;
+        all.push((&*path.root, Some(value)));
+    }
+    all.extend(update.remove.iter().map(|path| (&*path.root, None)));
+    Ok(all)
+}
+
+fn check_depth(path: &Path, value: &Value) -> Result<(), Error> {
+    match path.steps.len() + 1 + value.depth() <= NESTING_MAX {
+        true => Ok(()),
+        false => Err(Error::validation(
+            "Nesting Levels have exceeded supported limits: the value is nested too deep",
+        )),
+    }
+}
+
+/// The attributes that an update names, after it.
+fn worked(update: &Update, before: &Map) -> Result<Map, Error> {
+    let present = |path: &Path| Some((path.root.clone(), before.get(&path.root)?.clone()));
+    let mut after: Map = update.paths().filter_map(present).collect();
     // Elements behind the end of a list are appended in order of their indexes.
     let mut sets: Vec<_> = update.set.iter().collect();
     sets.sort_by(|(a, _), (b, _)| indexes(a).cmp(indexes(b)));
     for (path, value) in sets {
         let value = operand(value, before)?.map(Cow::into_owned).ok_or_else(missing)?;
-        if NESTING_MAX < path.steps.len() + 1 + value.depth() {
-            return Err(Error::validation(
-                "Nesting Levels have exceeded supported limits: the value is nested too deep",
-            ));
-        }
+        check_depth(path, &value)?;
         set(&mut after, path, value)?;
     }
     for (path, more) in &update.add {

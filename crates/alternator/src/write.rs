@@ -16,12 +16,11 @@ use crate::legacy;
 use crate::request::Request;
 use crate::row::Change;
 use crate::table::Table;
-use crate::update::apply;
+use crate::update::{applied, changed};
 use crate::value::{
     Map, Value, attributes, attributes_json, check_name, item_size, write_attributes,
 };
 use model::Column;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of an item.
@@ -67,8 +66,9 @@ enum Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) key: Key,
-    /// The key's attributes.
+    /// The key's attributes, of an update that looks at the item or tells of it; and their bytes.
     key_attributes: Map,
+    key_bytes: usize,
     action: Action,
     /// The table's attributes that are in keys of its indexes.
     indexed: Arc<[Column]>,
@@ -105,24 +105,29 @@ impl Write {
         let shows_failed =
             request.word("ReturnValuesOnConditionCheckFailure", &["NONE", "ALL_OLD"])? == "ALL_OLD";
         let capacity = Capacity::of(request)?;
-        let (key, key_attributes, action) = match operation {
+        let (key, key_bytes, action) = match operation {
             Operation::Put => {
                 let item = attributes(request.need_object("Item")?)?;
                 check_item(&item)?;
                 check_indexed(&table.indexed, |name| item.get(name))?;
                 let key = Key::of_item(table, &item)?;
-                (key, key_part(table, &item), Action::Put(item))
+                (key, 0, Action::Put(item))
             }
             Operation::Delete | Operation::Update | Operation::Check => {
-                let given = attributes(request.need_object("Key")?)?;
-                let key = Key::of_key(table, &given)?;
+                let (key, key_bytes) = Key::of_parameter(table, request.need_object("Key")?)?;
                 let action = match operation {
                     Operation::Update => Action::Update(update_of(request, table, &known)?),
                     Operation::Check => Action::Check,
                     _ => Action::Delete,
                 };
-                (key, given, action)
+                (key, key_bytes, action)
             }
+        };
+        let key_attributes = match &action {
+            Action::Update(update) if update.reads() || returns != Returned::Nothing => {
+                attributes(request.need_object("Key")?)?
+            }
+            _ => Map::new(),
         };
         let condition = condition_of(request, "ConditionExpression", "Expected", &known)?;
         known.check_used()?;
@@ -130,6 +135,7 @@ impl Write {
         Ok(Write {
             key,
             key_attributes,
+            key_bytes,
             action,
             indexed,
             condition,
@@ -144,19 +150,30 @@ impl Write {
         check_item(&item)?;
         check_indexed(&table.indexed, |name| item.get(name))?;
         let key = Key::of_item(table, &item)?;
-        Ok(Write::plain(key, key_part(table, &item), Action::Put(item)))
+        Ok(Write::plain(key, Action::Put(item)))
     }
 
     /// A deletion without more.
     pub(crate) fn delete(table: &Table, key: Map) -> Result<Write, Error> {
-        Ok(Write::plain(Key::of_key(table, &key)?, key, Action::Delete))
+        Ok(Write::plain(Key::of_key(table, &key)?, Action::Delete))
     }
 
-    fn plain(key: Key, key_attributes: Map, action: Action) -> Write {
+    fn plain(key: Key, action: Action) -> Write {
         let (condition, returns, shows_failed) = (None, Returned::Nothing, false);
+        let (key_attributes, key_bytes) = (Map::new(), 0);
         // What it writes was looked at.
-        let (capacity, indexed) = (Capacity::default(), Arc::new([]));
-        Write { key, key_attributes, action, indexed, condition, returns, shows_failed, capacity }
+        let (capacity, indexed) = (Capacity::default(), Arc::default());
+        Write {
+            key,
+            key_attributes,
+            key_bytes,
+            action,
+            indexed,
+            condition,
+            returns,
+            shows_failed,
+            capacity,
+        }
     }
 
     /// Half units that it consumes, as far as its request says.
@@ -184,9 +201,9 @@ impl Write {
     }
 
     /// What follows from the item; `None`: it is not there, or is not looked at.
-    pub(crate) fn decide(&self, before: Option<&Map>) -> Result<Decision, Error> {
-        let none = Map::new();
-        let present = before.unwrap_or(&none);
+    pub(crate) fn decide(&self, before: Option<&Map>) -> Result<Decision<'_>, Error> {
+        static NOTHING: Map = Map::new();
+        let present = before.unwrap_or(&NOTHING);
         if let Some(condition) = &self.condition
             && !holds(condition, present)?
         {
@@ -194,40 +211,57 @@ impl Write {
             let item = before.filter(|_| self.shows_failed).map(attributes_json);
             return Err(Error { item, ..Error::new(Kind::ConditionalCheckFailed, text) });
         }
-        let mut bytes = before.map_or(0, item_size);
-        let (change, after) = match &self.action {
-            Action::Put(item) => (Change::Put(item.clone()), item.clone()),
-            Action::Delete => (Change::Delete, Map::new()),
+        let (change, bytes) = match &self.action {
+            Action::Put(item) => (Change::Put(item), item_size(item)),
+            Action::Delete => (Change::Delete, 0),
             Action::Update(update) => self.updated(update, before)?,
-            Action::Check => {
-                let nothing = Change::Set { attributes: BTreeMap::new(), creates: false };
-                (nothing, present.clone())
-            }
+            Action::Check => (Change::Set { attributes: Vec::new(), creates: false }, 0),
         };
-        bytes = bytes.max(item_size(&after));
-        Ok(Decision { change, attributes: self.attributes(before, &after), bytes })
+        let bytes = bytes.max(before.map_or(0, item_size));
+        let attributes = self.attributes(before, &change);
+        Ok(Decision { change, attributes, bytes })
     }
 
-    fn updated(&self, update: &Update, before: Option<&Map>) -> Result<(Change, Map), Error> {
+    /// The change, and the bytes of the item after it.
+    fn updated<'w>(
+        &self,
+        update: &'w Update,
+        before: Option<&Map>,
+    ) -> Result<(Change<'w>, usize), Error> {
         let present = before.unwrap_or(&self.key_attributes);
-        let mut after = apply(update, present)?;
-        check_size(&after)?;
-        let is_kept = |path: &crate::expression::Path| after.contains_key(&path.root);
-        let takes = !update.remove.is_empty() || !update.delete.is_empty();
-        let gives = update.paths().any(is_kept);
-        let creates = gives || !takes;
-        let roots = update.paths().map(|path| path.root.clone());
-        let changed: BTreeMap<_, _> =
-            roots.map(|root| (root.clone(), after.get(&root).cloned())).collect();
-        check_indexed(&self.indexed, |name| changed.get(name)?.as_ref())?;
-        if !creates && before.is_none() {
-            after.clear();
+        let attributes = changed(update, present)?;
+        let mut bytes = before.map_or(self.key_bytes, item_size);
+        for (name, value) in &attributes {
+            bytes -= present.get(*name).map_or(0, |value| name.len() + value.size());
+            bytes += value.as_ref().map_or(0, |value| name.len() + value.size());
         }
-        Ok((Change::Set { attributes: changed, creates }, after))
+        check_size(bytes)?;
+        let takes = !update.remove.is_empty() || !update.delete.is_empty();
+        let creates = !takes || attributes.iter().any(|(_, value)| value.is_some());
+        check_indexed(&self.indexed, |name| {
+            let found = attributes.iter().find(|(changed, _)| *changed == name)?;
+            found.1.as_deref()
+        })?;
+        if !creates && before.is_none() {
+            bytes = 0;
+        }
+        Ok((Change::Set { attributes, creates }, bytes))
+    }
+
+    /// The item after a change.
+    fn after(&self, before: Option<&Map>, change: &Change<'_>) -> Map {
+        match change {
+            Change::Put(item) => (*item).clone(),
+            Change::Delete => Map::new(),
+            Change::Set { creates: false, .. } if before.is_none() => Map::new(),
+            Change::Set { attributes, .. } => {
+                applied(before.unwrap_or(&self.key_attributes), attributes)
+            }
+        }
     }
 
     /// What is answered of the item.
-    fn attributes(&self, before: Option<&Map>, after: &Map) -> Option<Map> {
+    fn attributes(&self, before: Option<&Map>, change: &Change<'_>) -> Option<Map> {
         let updated = |item: &Map| match &self.action {
             Action::Update(update) => {
                 let paths: Vec<_> = update.paths().collect();
@@ -241,13 +275,13 @@ impl Write {
             Returned::Nothing => None,
             Returned::AllOld => before.cloned(),
             Returned::UpdatedOld => before.and_then(updated),
-            Returned::AllNew => Some(after.clone()).filter(|item| !item.is_empty()),
-            Returned::UpdatedNew => updated(after),
+            Returned::AllNew => Some(self.after(before, change)).filter(|item| !item.is_empty()),
+            Returned::UpdatedNew => updated(&self.after(before, change)),
         }
     }
 
     /// The body of the answer.
-    pub(crate) fn answer(&self, table: &Table, decision: &Decision) -> String {
+    pub(crate) fn answer(&self, table: &Table, decision: &Decision<'_>) -> String {
         let mut out = String::new();
         let mut object = Object::open(&mut out);
         if let Some(attributes) = &decision.attributes {
@@ -261,8 +295,8 @@ impl Write {
 
 /// What becomes of an item, and what is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) change: Change,
+pub(crate) struct Decision<'w> {
+    pub(crate) change: Change<'w>,
     attributes: Option<Map>,
     /// Bytes of the item, before or after, whichever is more.
     pub(crate) bytes: usize,
@@ -288,7 +322,7 @@ fn returned(request: &Request<'_>, operation: Operation) -> Result<Returned, Err
 pub(crate) fn update_of(
     request: &Request<'_>,
     table: &Table,
-    known: &Placeholders,
+    known: &Placeholders<'_>,
 ) -> Result<Update, Error> {
     let update = match (request.string("UpdateExpression")?, request.object("AttributeUpdates")?) {
         (Some(text), _) => update(&text, "UpdateExpression", known)?,
@@ -305,14 +339,9 @@ pub(crate) fn update_of(
     Ok(update)
 }
 
-fn key_part(table: &Table, item: &Map) -> Map {
-    let is_key = |(name, _): &(&String, _)| table.is_key(name);
-    item.iter().filter(is_key).map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
 fn check_item(item: &Map) -> Result<(), Error> {
     item.keys().try_for_each(|name| check_name(name))?;
-    check_size(item)
+    check_size(item_size(item))
 }
 
 /// Refuses what keys of indexes cannot have (`index`: *fits-or-refused*).
@@ -324,8 +353,8 @@ fn check_indexed<'v>(
     written.into_iter().try_for_each(|(column, value)| component(column, value).map(drop))
 }
 
-fn check_size(item: &Map) -> Result<(), Error> {
-    match item_size(item) <= ITEM_BYTES_MAX {
+fn check_size(bytes: usize) -> Result<(), Error> {
+    match bytes <= ITEM_BYTES_MAX {
         true => Ok(()),
         false => Err(Error::validation("Item size has exceeded the maximum allowed size")),
     }

@@ -16,6 +16,8 @@ use std::task::{Context, Poll, ready};
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
 type Pending<T> = Pin<Box<dyn Future<Output = (Result<T, NetError>, Vec<u8>)>>>;
+/// More memory than that is not kept for the next write.
+const KEPT_BYTES_MAX: usize = 8 << 10;
 
 /// A connection as hyper wants it.
 pub struct Socket<S> {
@@ -25,20 +27,26 @@ pub struct Socket<S> {
     arrived: Vec<u8>,
     /// Of `arrived`, handed over.
     taken: usize,
+    /// The memory of the last write.
+    spare: Vec<u8>,
 }
 
 impl<S: Stream> Socket<S> {
     /// Over a connection, plain or encrypted.
     pub fn new(stream: S) -> Socket<S> {
-        let (stream, arrived) = (Rc::new(stream), Vec::new());
-        Socket { stream, reading: None, writing: None, arrived, taken: 0 }
+        let (arrived, spare) = (Vec::new(), Vec::new());
+        let stream = Rc::new(stream);
+        Socket { stream, reading: None, writing: None, arrived, taken: 0, spare }
     }
 
     /// Waits for the write that is under way.
     fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
-        let (result, _) = ready!(writing.as_mut().poll(context));
+        let (result, memory) = ready!(writing.as_mut().poll(context));
         self.writing = None;
+        if memory.capacity() <= KEPT_BYTES_MAX {
+            self.spare = memory;
+        }
         Poll::Ready(result.map_err(|error| io::Error::from(error.kind())))
     }
 }
@@ -81,7 +89,9 @@ impl<S: Stream> Write for Socket<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_written(context))?;
         let count = bytes.len().min(WRITE_BYTES_MAX);
-        let (stream, buf) = (self.stream.clone(), bytes[..count].to_vec());
+        let (stream, mut buf) = (self.stream.clone(), std::mem::take(&mut self.spare));
+        buf.clear();
+        buf.extend_from_slice(&bytes[..count]);
         self.writing = Some(Box::pin(async move { stream.write_all(buf).await }));
         match self.poll_written(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

@@ -29,18 +29,43 @@ impl Token<'_> {
     }
 }
 
-/// Longer ones first.
-const SYMBOLS: [&str; 15] =
-    ["<>", "<=", ">=", "=", "<", ">", "(", ")", "[", "]", ",", ".", "+", "-", "*"];
+/// The symbol that a text begins with.
+fn symbol(text: &[u8]) -> Option<&'static str> {
+    Some(match text {
+        [b'<', b'>', ..] => "<>",
+        [b'<', b'=', ..] => "<=",
+        [b'>', b'=', ..] => ">=",
+        [b'=', ..] => "=",
+        [b'<', ..] => "<",
+        [b'>', ..] => ">",
+        [b'(', ..] => "(",
+        [b')', ..] => ")",
+        [b'[', ..] => "[",
+        [b']', ..] => "]",
+        [b',', ..] => ",",
+        [b'.', ..] => ".",
+        [b'+', ..] => "+",
+        [b'-', ..] => "-",
+        [b'*', ..] => "*",
+        _ => return None,
+    })
+}
+
+/// A word has about so many bytes, with what is before it.
+const WORD_BYTES: usize = 3;
 
 /// The words of a text, then [`Token::End`]. `what` is the parameter that it comes from.
 pub(super) fn tokens<'t>(text: &'t str, what: &str) -> Result<Vec<Token<'t>>, Error> {
-    let mut found = Vec::with_capacity(16);
+    let mut found = Vec::with_capacity(text.len() / WORD_BYTES + 2);
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (token, length) = first(rest, what)?;
         found.push(token);
-        rest = rest[length..].trim_start();
+        rest = &rest[length..];
+        // A space, most of the time; others are of Unicode.
+        if !rest.as_bytes().first().is_some_and(|byte| (b'!'..=b'~').contains(byte)) {
+            rest = rest.trim_start();
+        }
     }
     found.push(Token::End);
     Ok(found)
@@ -53,9 +78,11 @@ fn first<'t>(rest: &'t str, what: &str) -> Result<(Token<'t>, usize), Error> {
         from + bytes.iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len())
     };
     match rest.as_bytes()[0] {
-        b'#' | b':' if word(1) == 1 => Err(refuse(rest, what)),
-        b'#' => Ok((Token::NameReference(&rest[..word(1)]), word(1))),
-        b':' => Ok((Token::ValueReference(&rest[..word(1)]), word(1))),
+        sign @ (b'#' | b':') => match word(1) {
+            1 => Err(refuse(rest, what)),
+            end if sign == b'#' => Ok((Token::NameReference(&rest[..end]), end)),
+            end => Ok((Token::ValueReference(&rest[..end]), end)),
+        },
         b'0'..=b'9' => {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             // `1a` is no word.
@@ -64,8 +91,11 @@ fn first<'t>(rest: &'t str, what: &str) -> Result<(Token<'t>, usize), Error> {
             }
             Ok((Token::Number(&rest[..digits]), digits))
         }
-        byte if byte.is_ascii_alphabetic() => Ok((Token::Name(&rest[..word(0)]), word(0))),
-        _ => match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+        byte if byte.is_ascii_alphabetic() => {
+            let end = word(0);
+            Ok((Token::Name(&rest[..end]), end))
+        }
+        _ => match symbol(rest.as_bytes()) {
             Some(symbol) => Ok((Token::Symbol(symbol), symbol.len())),
             None => Err(refuse(rest, what)),
         },

@@ -16,11 +16,15 @@ const OPERATORS_MAX: usize = 300;
 const DEPTH_MAX: usize = 200;
 /// What may follow `IN`.
 const ALTERNATIVES_MAX: usize = 100;
+/// Room for parts of a list, more than most have.
+const PARTS: usize = 8;
+/// What an update may do.
+const SECTIONS: [&str; 4] = ["SET", "REMOVE", "ADD", "DELETE"];
 /// Steps of a path.
 const STEPS_MAX: usize = 32;
 
 /// A condition or filter. `what` names the parameter, here and below.
-pub fn condition(text: &str, what: &str, known: &Placeholders) -> Result<Condition, Error> {
+pub fn condition(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Condition, Error> {
     let mut parser = Parser::new(text, what, known)?;
     let condition = parser.or()?;
     parser.end()?;
@@ -28,7 +32,7 @@ pub fn condition(text: &str, what: &str, known: &Placeholders) -> Result<Conditi
 }
 
 /// A projection.
-pub fn projection(text: &str, what: &str, known: &Placeholders) -> Result<Selection, Error> {
+pub fn projection(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Selection, Error> {
     let mut parser = Parser::new(text, what, known)?;
     let paths = parser.list(Parser::path)?;
     parser.end()?;
@@ -36,42 +40,52 @@ pub fn projection(text: &str, what: &str, known: &Placeholders) -> Result<Select
 }
 
 /// An update.
-pub fn update(text: &str, what: &str, known: &Placeholders) -> Result<Update, Error> {
+pub fn update(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Update, Error> {
     let mut parser = Parser::new(text, what, known)?;
     let mut update = Update::default();
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
     while *parser.peek() != Token::End {
-        let section = match parser.peek() {
-            Token::Name(name) => name.to_ascii_uppercase(),
-            _ => return Err(parser.refuse()),
-        };
+        let Token::Name(name) = *parser.peek() else { return Err(parser.refuse()) };
+        let known = SECTIONS.iter().find(|section| section.eq_ignore_ascii_case(name));
+        let section = *known.ok_or_else(|| parser.refuse())?;
         if seen.contains(&section) {
             return Err(Error::validation(format!(
                 "Invalid {what}: The \"{section}\" section can only be used once in an update \
                  expression;"
             )));
         }
-        parser.section(&section, &mut update)?;
+        parser.section(section, &mut update)?;
         seen.push(section);
     }
     if seen.is_empty() {
         return Err(parser.refuse());
     }
-    Selection::of(update.paths().collect::<Vec<_>>().into_iter(), what)?;
+    if !are_apart(&update) {
+        Selection::of(update.paths().collect::<Vec<_>>().into_iter(), what)?;
+    }
     Ok(update)
+}
+
+/// Whether few paths have each a root of its own, which is the rule: then none is within another.
+fn are_apart(update: &Update) -> bool {
+    const FEW: usize = 16;
+    let is_seen_before = |(at, path): (usize, &Path)| {
+        update.paths().take(at).any(|earlier| earlier.root == path.root)
+    };
+    update.paths().count() <= FEW && !update.paths().enumerate().any(is_seen_before)
 }
 
 struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
     what: &'t str,
-    known: &'t Placeholders,
+    known: &'t Placeholders<'t>,
     depth: usize,
     operators: usize,
 }
 
 impl<'t> Parser<'t> {
-    fn new(text: &'t str, what: &'t str, known: &'t Placeholders) -> Result<Parser<'t>, Error> {
+    fn new(text: &'t str, what: &'t str, known: &'t Placeholders<'t>) -> Result<Parser<'t>, Error> {
         if text.trim().is_empty() {
             return Err(Error::validation(format!(
                 "Invalid {what}: The expression can not be empty;"
@@ -115,8 +129,7 @@ impl<'t> Parser<'t> {
     }
 
     fn takes(&mut self, symbol: &str) -> bool {
-        let is_there = *self.peek() != Token::End
-            && matches!(self.peek(), Token::Symbol(found) if *found == symbol);
+        let is_there = matches!(self.peek(), Token::Symbol(found) if *found == symbol);
         self.at += usize::from(is_there);
         is_there
     }
@@ -166,7 +179,8 @@ impl<'t> Parser<'t> {
         &mut self,
         mut part: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        let mut all = vec![part(self)?];
+        let mut all = Vec::with_capacity(PARTS);
+        all.push(part(self)?);
         while self.takes(",") {
             all.push(part(self)?);
         }
@@ -174,21 +188,29 @@ impl<'t> Parser<'t> {
     }
 
     fn or(&mut self) -> Result<Condition, Error> {
-        let mut all = vec![self.and()?];
+        let first = self.and()?;
+        if !self.is_word("OR") {
+            return Ok(first);
+        }
+        let mut all = vec![first];
         while self.takes_word("OR") {
             self.operator()?;
             all.push(self.and()?);
         }
-        Ok(if all.len() == 1 { all.remove(0) } else { Condition::Or(all) })
+        Ok(Condition::Or(all))
     }
 
     fn and(&mut self) -> Result<Condition, Error> {
-        let mut all = vec![self.not()?];
+        let first = self.not()?;
+        if !self.is_word("AND") {
+            return Ok(first);
+        }
+        let mut all = vec![first];
         while self.takes_word("AND") {
             self.operator()?;
             all.push(self.not()?);
         }
-        Ok(if all.len() == 1 { all.remove(0) } else { Condition::And(all) })
+        Ok(Condition::And(all))
     }
 
     fn not(&mut self) -> Result<Condition, Error> {
@@ -325,7 +347,7 @@ impl<'t> Parser<'t> {
         match *self.peek() {
             Token::ValueReference(reference) => {
                 self.at += 1;
-                Ok(Operand::Value(self.known.value(reference, self.what)?.clone()))
+                Ok(Operand::Value(self.known.value(reference, self.what)?))
             }
             _ => Ok(Operand::Path(self.path()?)),
         }
@@ -347,7 +369,9 @@ impl<'t> Parser<'t> {
 
     fn path(&mut self) -> Result<Path, Error> {
         const KEYWORDS: [&str; 5] = ["AND", "OR", "NOT", "BETWEEN", "IN"];
-        if KEYWORDS.iter().any(|word| self.is_word(word)) {
+        if let Token::Name(name) = self.peek()
+            && KEYWORDS.iter().any(|word| name.eq_ignore_ascii_case(word))
+        {
             return Err(self.refuse());
         }
         let mut path = Path::attribute(self.name()?);
@@ -408,7 +432,7 @@ impl<'t> Parser<'t> {
         let path = self.path()?;
         match self.next() {
             Token::ValueReference(reference) => {
-                let value = self.known.value(reference, self.what)?.clone();
+                let value = self.known.value(reference, self.what)?;
                 check::changing(self.what, action, path, value)
             }
             _ => {

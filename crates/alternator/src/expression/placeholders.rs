@@ -6,38 +6,96 @@
 use crate::error::Error;
 use crate::json::{Json, Kind};
 use crate::value::{Value, check_name};
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 
 const NAMES: &str = "ExpressionAttributeNames";
 const VALUES: &str = "ExpressionAttributeValues";
 
 /// Those of a request.
 #[derive(Debug, Default)]
-pub struct Placeholders {
-    names: BTreeMap<String, Known<String>>,
-    values: BTreeMap<String, Known<Value>>,
+pub struct Placeholders<'a> {
+    names: Known<'a, Cow<'a, str>>,
+    values: Known<'a, Given<'a>>,
 }
 
+/// What a placeholder stands for.
 #[derive(Debug)]
-struct Known<T> {
+struct One<'a, T> {
+    name: Cow<'a, str>,
     is: T,
     used: Cell<bool>,
 }
 
-impl<T> Known<T> {
-    fn new(is: T) -> Known<T> {
-        Known { is, used: Cell::new(false) }
+/// All of a kind, in order of their names.
+#[derive(Debug)]
+struct Known<'a, T>(Vec<One<'a, T>>);
+
+impl<T> Default for Known<'_, T> {
+    fn default() -> Self {
+        Known(Vec::new())
     }
 }
 
-impl Placeholders {
+/// A value: whoever uses it first has it, others make it again.
+#[derive(Debug)]
+struct Given<'a> {
+    json: Json<'a>,
+    made: RefCell<Option<Value>>,
+}
+
+impl<'a, T> Known<'a, T> {
+    fn with_room_for(count: usize) -> Self {
+        Known(Vec::with_capacity(count))
+    }
+
+    fn add(&mut self, name: Cow<'a, str>, is: T) {
+        self.0.push(One { name, is, used: Cell::new(false) });
+    }
+
+    /// Puts them in order; of those with one name the last counts.
+    fn sort(&mut self) {
+        if !self.0.is_sorted_by(|a, b| a.name < b.name) {
+            self.0.sort_by(|a, b| a.name.cmp(&b.name));
+            self.0.dedup_by(|later, earlier| {
+                let is_same = later.name == earlier.name;
+                if is_same {
+                    std::mem::swap(later, earlier);
+                }
+                is_same
+            });
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&T> {
+        let at = self.0.binary_search_by(|one| (*one.name).cmp(name)).ok()?;
+        self.0[at].used.set(true);
+        Some(&self.0[at].is)
+    }
+
+    fn check_used(&self, what: &str) -> Result<(), Error> {
+        let unused = self.0.iter().filter(|one| !one.used.get());
+        let unused: Vec<&str> = unused.map(|one| &*one.name).collect();
+        match unused.is_empty() {
+            true => Ok(()),
+            false => Err(Error::validation(format!(
+                "Value provided in {what} unused in expressions: keys: {{{}}}",
+                unused.join(", ")
+            ))),
+        }
+    }
+}
+
+/// Room for placeholders, more than most requests have.
+const ROOM: usize = 8;
+
+impl<'a> Placeholders<'a> {
     /// Of these parameters. `has_expressions`: whether the request has any that may use them.
     pub fn of(
-        names: Option<Json<'_>>,
-        values: Option<Json<'_>>,
+        names: Option<Json<'a>>,
+        values: Option<Json<'a>>,
         has_expressions: bool,
-    ) -> Result<Placeholders, Error> {
+    ) -> Result<Placeholders<'a>, Error> {
         let mut found = Placeholders::default();
         for (given, what) in [(names, NAMES), (values, VALUES)] {
             let Some(given) = given else { continue };
@@ -55,7 +113,11 @@ impl Placeholders {
                 message: format!("{NAMES} contains invalid value: {}; key: {name}", error.message),
                 ..error
             })?;
-            found.names.insert(name.to_string(), Known::new(value.into_owned()));
+            found.names.add(name, value);
+        }
+        found.names.sort();
+        if values.is_some() {
+            found.values = Known::with_room_for(ROOM);
         }
         for (name, value) in values.into_iter().flat_map(Json::members) {
             if !is_placeholder(&name, ':') {
@@ -63,12 +125,13 @@ impl Placeholders {
                     "{VALUES} contains invalid key: Syntax error; key: \"{name}\""
                 )));
             }
-            let value = Value::parse(value).map_err(|error| Error {
+            let made = Value::parse(value).map_err(|error| Error {
                 message: format!("{VALUES} contains invalid value: {}; key: {name}", error.message),
                 ..error
             })?;
-            found.values.insert(name.to_string(), Known::new(value));
+            found.values.add(name, Given { json: value, made: RefCell::new(Some(made)) });
         }
+        found.values.sort();
         Ok(found)
     }
 
@@ -80,38 +143,24 @@ impl Placeholders {
                  defined; attribute name: {reference}"
             ))
         })?;
-        known.used.set(true);
-        Ok(&known.is)
+        Ok(known)
     }
 
     /// The value that `:value` stands for.
-    pub fn value(&self, reference: &str, what: &str) -> Result<&Value, Error> {
+    pub fn value(&self, reference: &str, what: &str) -> Result<Value, Error> {
         let known = self.values.get(reference).ok_or_else(|| {
             Error::validation(format!(
                 "Invalid {what}: An expression attribute value used in expression is not defined; \
                  attribute value: {reference}"
             ))
         })?;
-        known.used.set(true);
-        Ok(&known.is)
+        known.made.take().map_or_else(|| Value::parse(known.json), Ok)
     }
 
     /// *all-used*
     pub fn check_used(&self) -> Result<(), Error> {
-        check_all(&self.names, NAMES)?;
-        check_all(&self.values, VALUES)
-    }
-}
-
-fn check_all<T>(all: &BTreeMap<String, Known<T>>, what: &str) -> Result<(), Error> {
-    let unused = all.iter().filter(|(_, known)| !known.used.get());
-    let unused: Vec<&str> = unused.map(|(name, _)| name.as_str()).collect();
-    match unused.is_empty() {
-        true => Ok(()),
-        false => Err(Error::validation(format!(
-            "Value provided in {what} unused in expressions: keys: {{{}}}",
-            unused.join(", ")
-        ))),
+        self.names.check_used(NAMES)?;
+        self.values.check_used(VALUES)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::evaluate::holds;
 use crate::json::Json;
-use crate::update::apply;
+use crate::update::{applied, changed};
 use crate::value::{Map, attributes, attributes_json, value};
 use proptest::prelude::*;
 
@@ -17,7 +17,11 @@ const NAMES: &str = r##"{"#a":"a","#dot":"x.y"}"##;
 const VALUES: &str = r#"{":one":{"N":"1"},":two":{"N":"2"},":s":{"S":"dog"},":l":{"L":[{"S":"z"}]},
     ":set":{"SS":["a","b"]},":t":{"S":"S"},":bad":{"S":"DOG"},":true":{"BOOL":true}}"#;
 
-fn known() -> Placeholders {
+fn apply(update: &Update, before: &Map) -> Result<Map, crate::error::Error> {
+    Ok(applied(before, &changed(update, before)?))
+}
+
+fn known() -> Placeholders<'static> {
     Placeholders::of(Some(json(NAMES)), Some(json(VALUES)), true).unwrap()
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         let known = inner.placeholders()?;
         let selection = selection_of(&inner, &known)?;
         known.check_used()?;
-        let key = Key::of_key(&table, &attributes(inner.need_object("Key")?)?)?;
+        let (key, _) = Key::of_parameter(&table, inner.need_object("Key")?)?;
         wanted.push(Wanted { table, key, selection, json });
     }
     let mut last: Option<Vec<Seen>> = None;

@@ -13,11 +13,15 @@ use crate::json::{Json, Kind, Object, write_list, write_string};
 use crate::number::Number;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Levels of lists and maps, the item's own among them.
 pub const NESTING_MAX: usize = 32;
+
+/// Room for attributes of a key.
+const PAIRS: usize = 2;
 
 /// Bytes of an attribute's name.
 const NAME_BYTES_MAX: usize = 65_535;
@@ -176,7 +180,7 @@ pub fn order(a: &Value, b: &Value) -> Option<Ordering> {
 }
 
 /// The name of the type and what it is of.
-fn typed(json: Json<'_>) -> Result<(std::borrow::Cow<'_, str>, Json<'_>), Error> {
+fn typed(json: Json<'_>) -> Result<(Cow<'_, str>, Json<'_>), Error> {
     if json.kind() != Kind::Object {
         let found = json.kind().name();
         return Err(Error::serialization(format!(
@@ -252,6 +256,20 @@ pub fn write_binary(bytes: &[u8], out: &mut String) {
     out.push('"');
     STANDARD.encode_string(bytes, out);
     out.push('"');
+}
+
+/// Few attributes, as of a key: in order of their names, which are not copied.
+pub fn pairs(json: Json<'_>) -> Result<Vec<(Cow<'_, str>, Value)>, Error> {
+    let mut all = Vec::with_capacity(PAIRS);
+    for (name, value) in json.members() {
+        let value = Value::parse_at(value, 1)?;
+        all.push((name, value));
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    match all.windows(2).find(|two| two[0].0 == two[1].0) {
+        None => Ok(all),
+        Some(two) => Err(Error::serialization(format!("duplicate attribute {}", two[0].0))),
+    }
 }
 
 /// The attributes of an object: of an item, a key, a map.

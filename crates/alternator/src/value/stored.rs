@@ -21,23 +21,24 @@ const BOOL: u8 = 2;
 const NUMBER: u8 = 3;
 const JSON: u8 = 4;
 
-/// The bytes of a cell.
-pub fn encode(value: &Value) -> Vec<u8> {
-    let of = |tag: u8, bytes: &[u8]| {
-        let mut out = Vec::with_capacity(1 + bytes.len());
+/// Most values in JSON have no more.
+const JSON_BYTES: usize = 256;
+
+/// Appends the bytes of a cell.
+pub fn encode_into(value: &Value, out: &mut Vec<u8>) {
+    let mut put = |tag: u8, bytes: &[u8]| {
         out.push(tag);
         out.extend_from_slice(bytes);
-        out
     };
     match value {
-        Value::S(text) => of(TEXT, text.as_bytes()),
-        Value::B(bytes) => of(BYTES, bytes),
-        Value::Bool(value) => vec![BOOL, u8::from(*value)],
-        Value::N(number) => of(NUMBER, &number.encode()),
+        Value::S(text) => put(TEXT, text.as_bytes()),
+        Value::B(bytes) => put(BYTES, bytes),
+        Value::Bool(value) => put(BOOL, &[u8::from(*value)]),
+        Value::N(number) => put(NUMBER, &number.encode()),
         other => {
-            let mut text = String::with_capacity(64);
+            let mut text = String::with_capacity(JSON_BYTES);
             other.write(&mut text);
-            of(JSON, text.as_bytes())
+            put(JSON, text.as_bytes());
         }
     }
 }
@@ -101,7 +102,8 @@ mod tests {
     proptest! {
         #[test]
         fn stored_values_go_both_ways(value in values()) {
-            let bytes = encode(&value);
+            let mut bytes = Vec::new();
+            encode_into(&value, &mut bytes);
             prop_assert_eq!(decode(&bytes).unwrap(), value.clone());
             let (mut direct, mut by_value) = (String::new(), String::new());
             write_json(&bytes, &mut direct).unwrap();

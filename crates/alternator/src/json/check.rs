@@ -1,0 +1,221 @@
+//! Whether a text is JSON: one walk over all of it.
+//!
+//! Invariants
+//!  - *bounded-depth*: as of [`super`].
+
+use super::DEPTH_MAX;
+use crate::error::Error;
+use std::ops::Range;
+
+/// The check of a text.
+pub(super) struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Walk<'_> {
+    /// Where the value is that a whole text is, without space around it.
+    pub(super) fn whole(text: &[u8]) -> Result<Range<usize>, Error> {
+        let mut walk = Walk { text, at: 0 };
+        walk.space();
+        let start = walk.at;
+        walk.value(0)?;
+        let end = walk.at;
+        walk.space();
+        match walk.at == text.len() {
+            true => Ok(start..end),
+            false => Err(walk.refuse("something after the end of the value")),
+        }
+    }
+
+    fn refuse(&self, what: &str) -> Error {
+        Error::serialization(format!("the request is not JSON: {what}, at {}", self.at))
+    }
+
+    fn peek(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+        match self.peek() == byte && self.at < self.text.len() {
+            true => {
+                self.at += 1;
+                Ok(())
+            }
+            false => Err(self.refuse(&format!("no '{}'", byte as char))),
+        }
+    }
+
+    /// *bounded-depth*
+    fn value(&mut self, depth: usize) -> Result<(), Error> {
+        if depth == DEPTH_MAX {
+            return Err(Error::validation(format!(
+                "Nesting Levels have exceeded supported limits: the request is nested deeper than \
+                 {DEPTH_MAX} levels"
+            )));
+        }
+        match self.peek() {
+            b'{' => self.list(b'}', |walk| {
+                walk.string()?;
+                walk.space();
+                walk.expect(b':')?;
+                walk.space();
+                walk.value(depth + 1)
+            }),
+            b'[' => self.list(b']', |walk| walk.value(depth + 1)),
+            b'"' => self.string(),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.number(),
+        }
+    }
+
+    fn list(
+        &mut self,
+        end: u8,
+        part: impl Fn(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.at += 1;
+        self.space();
+        if self.peek() == end {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            part(self)?;
+            self.space();
+            if self.peek() != b',' {
+                return self.expect(end);
+            }
+            self.at += 1;
+            self.space();
+        }
+    }
+
+    fn string(&mut self) -> Result<(), Error> {
+        self.expect(b'"')?;
+        loop {
+            self.at = plain_until(self.text, self.at);
+            match self.text.get(self.at) {
+                None => return Err(self.refuse("a string without an end")),
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(self.refuse("a control character in a string")),
+            }
+        }
+        self.expect(b'"')
+    }
+
+    fn escape(&mut self) -> Result<(), Error> {
+        match self.text.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or_default();
+                if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(self.refuse("an escape without four digits"));
+                }
+                self.at += 6;
+            }
+            _ => return Err(self.refuse("an unknown escape")),
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Error> {
+        match self.text[self.at..].starts_with(word.as_bytes()) {
+            true => {
+                self.at += word.len();
+                Ok(())
+            }
+            false => Err(self.refuse("an unknown word")),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Error> {
+        if self.peek() == b'-' {
+            self.at += 1;
+        }
+        match self.digits()? {
+            1 => {}
+            count if self.text[self.at - count] == b'0' => {
+                return Err(self.refuse("a number that begins with 0"));
+            }
+            _ => {}
+        }
+        if self.peek() == b'.' {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), b'e' | b'E') {
+            self.at += 1;
+            if matches!(self.peek(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<usize, Error> {
+        let start = self.at;
+        while self.peek().is_ascii_digit() {
+            self.at += 1;
+        }
+        match self.at - start {
+            0 => Err(self.refuse("no value")),
+            count => Ok(count),
+        }
+    }
+}
+
+/// Where the first byte stands, from there on, that a string does not have as it is: a quote, a
+/// backslash or a control character; the end, if there is none. Eight bytes at a time.
+pub(super) fn plain_until(text: &[u8], from: usize) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH_BITS: u64 = ONES << 7;
+    let (eights, rest) = text.get(from..).unwrap_or_default().as_chunks::<8>();
+    for (at, eight) in eights.iter().enumerate() {
+        let word = u64::from_le_bytes(*eight);
+        // The lowest byte that is marked is one that is meant; of those above some may not be.
+        let equal = |byte: u8| {
+            let differs = word ^ (ONES * u64::from(byte));
+            differs.wrapping_sub(ONES) & !differs
+        };
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (equal(b'"') | equal(b'\\') | control) & HIGH_BITS;
+        if found != 0 {
+            return from + 8 * at + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    from + 8 * eights.len() + rest.iter().position(ends).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_byte_that_is_not_plain_is_found(
+            bytes in prop::collection::vec(
+                prop_oneof![4 => 0x20u8..0x7f, 1 => any::<u8>(), 1 => Just(b'"')],
+                0..40,
+            ),
+            from in 0usize..44,
+        ) {
+            let is_plain = |byte: &u8| 0x20 <= *byte && !matches!(byte, b'"' | b'\\');
+            let rest = bytes.get(from..).unwrap_or_default();
+            let expected = from + rest.iter().take_while(|byte| is_plain(byte)).count();
+            prop_assert_eq!(plain_until(&bytes, from), expected);
+        }
+    }
+}
