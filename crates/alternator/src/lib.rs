@@ -6,10 +6,11 @@
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `date`, [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `key_condition`, `row`, `write` (what a
-//! write makes of an item; pure). On the node: `node` (what requests share), `led` (what leaders of
-//! rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system` (the
-//! node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`, `streams`,
-//! `tables`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements); `operations` (by name),
+//! write makes of an item; pure), `standing` (what several come to; pure). On the node: `together`
+//! (writes that wait for each other), `node` (what requests share), `led` (what leaders of rounds
+//! answer), `part` (parts of transactions), `owner` (writes that read before), `system` (the node's
+//! own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`, `streams`, `tables`,
+//! `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`; `operations` (by name),
 //! `connection`, `server` (listeners).
 //!
 //! Invariants
@@ -47,6 +48,7 @@ mod request;
 mod row;
 mod server;
 pub mod sign;
+mod standing;
 mod streams;
 mod system;
 mod table;
@@ -55,6 +57,7 @@ mod tables;
 mod tag_operations;
 mod tags;
 mod throughput;
+mod together;
 mod transact;
 mod ttl;
 pub mod update;

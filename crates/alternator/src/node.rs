@@ -6,6 +6,7 @@ use crate::met::{Counted, Met};
 use crate::options::{ISOLATION_TAG, Isolation, Options};
 use crate::table::Table;
 use crate::tags;
+use crate::together::Together;
 use auth::{Need, Permission, Resource};
 use cluster::settings::Settings;
 use cluster::{ChangeError, Cluster, Schema};
@@ -43,6 +44,7 @@ pub(crate) struct Node {
     pub(crate) options: Options,
     pub(crate) met: Met,
     pub(crate) date: Date,
+    pub(crate) together: Together,
 }
 
 impl Node {
@@ -55,6 +57,7 @@ impl Node {
             options: Options::registered(&Settings::of_shard()),
             met: Met::default(),
             date: Date::default(),
+            together: Together::default(),
         }
     }
 

@@ -18,10 +18,12 @@ use crate::node::Node;
 use crate::options::Isolation;
 use crate::part;
 use crate::request::Request;
-use crate::row::{Moment, command_of_item, mutation};
+use crate::row::{Moment, command_of_item, joined, mutation};
+use crate::standing::Standing;
 use crate::table::Table;
 use crate::write::{Operation, Write};
 use cluster::Cluster;
+use mutation::FrozenMutation;
 use query::Processor;
 use replication::{
     Consistency, Coordinator, Executor, Language, LocalFuture, Owner, Proposed, WriteKind,
@@ -98,9 +100,9 @@ async fn by_rounds(
     (operation, write): (Operation, Write),
     parameters: &str,
 ) -> Result<String, Error> {
-    let options = node.write_options(WriteKind::Cas);
-    let key = write.key.partition.clone();
     if node.coordinator.is_spread(&table.entry) {
+        let options = node.write_options(WriteKind::Cas);
+        let key = write.key.partition;
         let mut request = vec![Language::Items as u8, operation as u8];
         request.put(parameters.as_bytes());
         let led = node.coordinator.lead(&table.entry, &key, &options, request).await?;
@@ -108,43 +110,91 @@ async fn by_rounds(
         return result
             .map_err(|damaged| Error::internal(format!("the leader's answer: {damaged}")))?;
     }
-    let token = write.key.token();
-    let change = move |owner: Owner| async move { run(owner, write).await };
-    node.coordinator.on_owner(&table.entry, token, &key, &options, change).await?
+    let run = |owner, writes| -> LocalFuture<'static, _> { Box::pin(run(owner, writes)) };
+    let options = node.write_options(WriteKind::Cas);
+    node.together.make(&node.coordinator, table, (write, options), run).await
 }
 
-/// *judged-as-chosen*
-async fn run(owner: Owner, write: Write) -> Result<String, Error> {
+/// Makes writes of a partition in one round: their answers. (*judged-as-chosen*)
+async fn run(owner: Owner, writes: Vec<Write>) -> Result<Vec<Result<String, Error>>, Error> {
     let stops = || Error::internal("the node stops");
     let processor = runtime::local::try_get::<Processor>().ok_or_else(stops)?;
     let schema = processor.cluster().schema();
     let gone = || Error::new(Kind::ResourceNotFound, "the table is gone");
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(gone)?;
     let table = Table::of(&schema, entry).ok_or_else(gone)?;
-    let command = command_of_item(&table, &write.key);
     loop {
         let round = owner.begin(processor.timestamp()).await?;
-        let page = owner.read(&command).await?;
-        let decided = item_of(&table, &command, &page).and_then(|it| write.decide(it.as_ref()));
         let moment = Moment::of(round.timestamp());
-        let made = decided.and_then(|decision| {
-            Ok((mutation(&table, &write.key, &decision.change, moment)?, decision))
-        });
-        let (proposed, answer) = match made {
-            Ok((Some(mutation), decision)) => {
+        let judged = match &writes[..] {
+            [only] => judge_one(&owner, &table, only, moment).await,
+            all => judge_all(&owner, &table, all, moment).await,
+        };
+        let (proposed, answers) = match judged {
+            Ok((Some(mutation), answers)) => {
                 let proposed = owner.propose(round, mutation, Consistency::LocalQuorum).await?;
-                (proposed, Ok(write.answer(&table, &decision)))
+                (proposed, Ok(answers))
             }
-            Ok((None, decision)) => {
-                (owner.finish(round).await?, Ok(write.answer(&table, &decision)))
-            }
-            // A condition that does not hold was so at one moment, too.
+            Ok((None, answers)) => (owner.finish(round).await?, Ok(answers)),
             Err(error) => (owner.finish(round).await?, Err(error)),
         };
         if proposed == Proposed::Chosen {
-            return answer;
+            return answers;
         }
     }
+}
+
+/// What is written, and what each write answers. That a condition does not hold is an answer: it
+/// was so at one moment, too.
+type Judged = Result<(Option<FrozenMutation>, Vec<Result<String, Error>>), Error>;
+
+async fn judge_one(owner: &Owner, table: &Table, write: &Write, moment: Moment) -> Judged {
+    let command = command_of_item(table, &write.key);
+    let page = owner.read(&command).await?;
+    let item = item_of(table, &command, &page)?;
+    let made = write.decide(item.as_ref()).and_then(|decision| {
+        let mutation = mutation(table, &write.key, &decision.change, moment)?;
+        Ok((mutation, write.answer(table, &decision)))
+    });
+    Ok(match made {
+        Ok((mutation, answer)) => (mutation, vec![Ok(answer)]),
+        Err(error) => (None, vec![Err(error)]),
+    })
+}
+
+/// The same of several writes, each judged on what those before it have left.
+async fn judge_all(owner: &Owner, table: &Table, writes: &[Write], moment: Moment) -> Judged {
+    let (mut items, mut answers) = (Vec::<Standing>::new(), Vec::new());
+    for write in writes {
+        let known = items.iter().position(|item| item.key == write.key);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let command = command_of_item(table, &write.key);
+                let page = owner.read(&command).await?;
+                let item = item_of(table, &command, &page)?;
+                let attributes = write.key.attributes(table)?;
+                items.push(Standing::new(write.key.clone(), attributes, item));
+                items.len() - 1
+            }
+        };
+        let decided = write.decide(items[at].item());
+        answers.push(decided.map(|decision| {
+            let answer = write.answer(table, &decision);
+            items[at].take(&decision.change);
+            answer
+        }));
+    }
+    let mut whole: Option<FrozenMutation> = None;
+    for item in &items {
+        let Some(change) = item.change() else { continue };
+        let Some(made) = mutation(table, &item.key, &change, moment)? else { continue };
+        whole = Some(match whole {
+            None => made,
+            Some(before) => joined(table, &before, &made)?,
+        });
+    }
+    Ok((whole, answers))
 }
 
 /// Executes writes that other nodes have sent.
@@ -157,12 +207,16 @@ impl Executor for Executes {
                 return result;
             }
             let result = match sent(&owner, &request) {
-                Ok(write) => run(owner, write).await,
+                Ok(write) => run(owner, vec![write]).await.and_then(only),
                 Err(error) => Err(error),
             };
             encode_result(&result)
         })
     }
+}
+
+fn only(answers: Vec<Result<String, Error>>) -> Result<String, Error> {
+    answers.into_iter().next().unwrap_or_else(|| Err(Error::internal("a write without an answer")))
 }
 
 /// The write of a request of another node, of the partition that is held.
