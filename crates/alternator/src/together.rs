@@ -32,6 +32,9 @@ const ROUND_MAX: usize = 64;
 
 type Answer = Result<String, Error>;
 
+/// Writes that wait, by partition.
+type Partitions = HashMap<(TableId, Vec<u8>), VecDeque<Waiting>>;
+
 /// Makes writes in one round of a partition that is held: an answer for each.
 pub(crate) type Run = fn(Owner, Vec<Write>) -> LocalFuture<'static, Result<Vec<Answer>, Error>>;
 
@@ -45,7 +48,7 @@ struct Waiting {
 /// One shard's.
 pub(crate) struct Together {
     /// By partition, while there is a round of it.
-    partitions: Rc<RefCell<HashMap<(TableId, Vec<u8>), VecDeque<Waiting>>>>,
+    partitions: Rc<RefCell<Partitions>>,
     rounds: Scope,
 }
 
@@ -101,10 +104,7 @@ impl Together {
 }
 
 /// Those of the next round of a partition; `None`: nobody waits. (*gone-is-not-made*)
-fn next_of(
-    partitions: &mut HashMap<(TableId, Vec<u8>), VecDeque<Waiting>>,
-    place: &(TableId, Vec<u8>),
-) -> Option<Vec<Waiting>> {
+fn next_of(partitions: &mut Partitions, place: &(TableId, Vec<u8>)) -> Option<Vec<Waiting>> {
     let queue = partitions.get_mut(place)?;
     queue.retain(|waiting| !waiting.answer.is_closed());
     // Each write of a table with a stream is a record of it.
