@@ -11,7 +11,7 @@ use crate::key::Key;
 use crate::number::Number;
 use crate::request::Request;
 use crate::table::{ATTRIBUTES, Table};
-use crate::update::apply;
+use crate::update::{applied, changed};
 use crate::value::{Map, Value, attributes, attributes_json};
 use crate::write::Write;
 use cluster::{Schema, TableEntry};
@@ -492,18 +492,13 @@ proptest! {
             (Condition::And(rest.clone()), rest)
         };
         let admitted = is_there && (rest.is_empty() || holds(&condition, &item).unwrap_or(false));
-        let expected = if admitted { apply(&update, &item).ok() } else { None };
+        let expected = admitted.then(|| changed(&update, &item).ok()).flatten();
+        let expected = expected.map(|changed| applied(&item, &changed));
         let found = write.decide(before).ok().map(|decision| {
-            let mut after = item.clone();
-            if let crate::row::Change::Set { attributes, .. } = decision.change {
-                for (name, value) in attributes {
-                    match value {
-                        Some(value) => after.insert(name, value),
-                        None => after.remove(&name),
-                    };
-                }
+            match &decision.change {
+                crate::row::Change::Set { attributes, .. } => applied(&item, attributes),
+                _ => item.clone(),
             }
-            after
         });
         prop_assert_eq!(
             found.map(|found| attributes_json(&found)),
