@@ -26,13 +26,15 @@ def streams(node):
 
 
 @contextlib.contextmanager
-def table(resource, hash_type="S", range_type=None, **facts):
-    """A table of its own; the keys are `p` and, if it has a type, `c`."""
+def table(resource, hash_type="S", range_type=None, others=None, **facts):
+    """A table of its own; the keys are `p` and, if it has a type, `c`. `others`: types of attributes
+    of its indexes."""
     keys = [("p", "HASH", hash_type)] + ([("c", "RANGE", range_type)] if range_type else [])
     made = resource.create_table(
         TableName=f"t.{next(_numbers)}-x", BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind, _ in keys],
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": ty} for name, _, ty in keys],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": ty}
+                              for name, ty in [*((n, t) for n, _, t in keys), *(others or {}).items()]],
         **facts)
     try:
         yield made

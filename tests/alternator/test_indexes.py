@@ -255,6 +255,10 @@ def test_only_what_is_projected_is_shown(node):
                         ({"ConsistentRead": True}, "Consistent")]:
         with pytest.raises(ClientError, match=f"ValidationException.*{said}"):
             table.scan(IndexName="some", **facts)
+    where = {"IndexName": "some", "KeyConditionExpression": Key("x").eq("3")}
+    assert table.query(FilterExpression="y = p", **where)["Items"] == []
+    with pytest.raises(ClientError, match="Secondary index some does not project .*: .a, z."):
+        table.query(FilterExpression="y = z OR attribute_exists(a.b)", **where)
     table.delete()
 
 

@@ -142,6 +142,28 @@ def test_keys_that_are_too_long_are_refused_wherever_they_are(db):
         assert t.scan()["Items"] == []
 
 
+def test_no_path_leads_into_a_key(db):
+    index = {"IndexName": "by_g", "KeySchema": [{"AttributeName": "g", "KeyType": "HASH"}],
+             "Projection": {"ProjectionType": "ALL"}}
+    with table(db, range_type="S", others={"g": "S"}, GlobalSecondaryIndexes=[index]) as t:
+        key = {"p": "a", "c": "b"}
+        t.put_item(Item={**key, "g": "c", "m": {"p": 1}})
+        for path, said in [("p.x", "Key: p"), ("c[0]", "Key: c"), ("g.x", "IndexKey: g")]:
+            said = refused(f"ValidationException.*must be scalars.*: {said}")
+            condition = f"attribute_not_exists({path})"
+            calls = [
+                lambda: t.get_item(Key=key, ProjectionExpression=path),
+                lambda: t.scan(FilterExpression=condition), lambda: t.scan(ProjectionExpression=path),
+                lambda: t.delete_item(Key=key, ConditionExpression=condition),
+                lambda: t.update_item(Key=key, UpdateExpression=f"SET n = if_not_exists(m.x, {path})"),
+                lambda: db.batch_get_item(
+                    RequestItems={t.name: {"Keys": [key], "ProjectionExpression": path}})]
+            for call in calls:
+                with said:
+                    call()
+        assert t.get_item(Key=key, ProjectionExpression="m.p, g")["Item"] == {"g": "c", "m": {"p": 1}}
+
+
 def test_random_updates_are_those_of_a_model(db):
     """Each operation on an item and on a dict, from a seed that is told when they differ."""
     seed = random.randrange(1 << 32)

@@ -13,6 +13,7 @@ use crate::key::Key;
 use crate::node::{Caller, Node};
 use crate::options::Isolation;
 use crate::owner::execute;
+use crate::paths;
 use crate::request::Request;
 use crate::row::{Moment, Row, command_of_item, mutation};
 use crate::table::Table;
@@ -196,6 +197,7 @@ fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
     let known = request.placeholders()?;
     let filter = Filter { selection: selection_of(&request, &known)?, ..Filter::default() };
     known.check_used()?;
+    paths::check_read(&table, filter.selection.as_ref(), None)?;
     let consistent = request.bool("ConsistentRead")?.unwrap_or(false);
     let list = request.list("Keys")?.ok_or_else(no_items)?;
     let mut keys = Vec::new();

@@ -7,6 +7,7 @@ use crate::json::Object;
 use crate::key::Key;
 use crate::node::{Caller, Node};
 use crate::owner::execute;
+use crate::paths;
 use crate::request::Request;
 use crate::row::{Row, command_of_item};
 use crate::system;
@@ -40,6 +41,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let known = request.placeholders()?;
     let selection = selection_of(&request, &known)?;
     known.check_used()?;
+    paths::check_read(&table, selection.as_ref(), None)?;
     let (key, _) = Key::of_parameter(&table, request.need_object("Key")?)?;
     let consistent = request.bool("ConsistentRead")?.unwrap_or(false);
     let capacity = Capacity::of(&request)?;

@@ -10,6 +10,7 @@ use crate::expression::{Comparison, Condition, Operand, Path, Placeholders, cond
 use crate::json::Json;
 use crate::key::{component, plain_component};
 use crate::legacy::check_values;
+use crate::paths;
 use crate::request::Request;
 use crate::table::Table;
 use crate::value::Value;
@@ -294,40 +295,19 @@ pub(crate) fn refuse_keys_in_filter(
     filter: Option<&Condition>,
     table: &Table,
 ) -> Result<(), Error> {
-    let mut named = Vec::new();
-    filter.into_iter().for_each(|filter| paths(filter, &mut named));
-    match named.into_iter().find(|name| table.is_key(name)) {
+    let mut named = None;
+    let mut see = |path: &Path| {
+        if named.is_none() && table.is_key(&path.root) {
+            named = Some(path.root.clone());
+        }
+    };
+    filter.into_iter().for_each(|filter| paths::each(filter, &mut see));
+    match named {
         None => Ok(()),
         Some(name) => Err(Error::validation(format!(
             "Filter Expression can only contain non-primary key attributes: Primary key \
              attribute: key {name}"
         ))),
-    }
-}
-
-fn paths<'c>(condition: &'c Condition, found: &mut Vec<&'c str>) {
-    let mut operands: Vec<&Operand> = Vec::new();
-    match condition {
-        Condition::And(all) | Condition::Or(all) => all.iter().for_each(|one| paths(one, found)),
-        Condition::Not(inner) => paths(inner, found),
-        Condition::Exists(path) | Condition::NotExists(path) => found.push(&path.root),
-        Condition::Compare(_, a, b) | Condition::BeginsWith(a, b) | Condition::Contains(a, b) => {
-            operands.extend([a, b]);
-        }
-        Condition::Between { value, low, high } => operands.extend([value, low, high]),
-        Condition::In(value, all) => operands.extend(std::iter::once(value).chain(all)),
-        Condition::Type(value, _) => operands.push(value),
-    }
-    for operand in operands {
-        match operand {
-            Operand::Path(path) => found.push(&path.root),
-            Operand::Size(inner) => {
-                if let Operand::Path(path) = &**inner {
-                    found.push(&path.root);
-                }
-            }
-            _ => {}
-        }
     }
 }
 

@@ -5,13 +5,13 @@
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `date`, [`met`] (what is counted). Tables and
-//! rows: `options`, `column`, `index`, `table`, `key`, `key_condition`, `row`, `write` (what a
-//! write makes of an item; pure), `standing` (what several come to; pure). On the node: `together`
-//! (writes that wait for each other), `node` (what requests share), `led` (what leaders of rounds
-//! answer), `part` (parts of transactions), `owner` (writes that read before), `system` (the node's
-//! own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`, `streams`, `tables`,
-//! `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`; `operations` (by name),
-//! `connection`, `server` (listeners).
+//! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
+//! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
+//! `together` (writes that wait for each other), `node` (what requests share), `led` (what leaders
+//! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
+//! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
+//! `streams`, `tables`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
+//! `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -43,6 +43,7 @@ mod options;
 mod owner;
 mod part;
 pub mod partiql;
+mod paths;
 mod query;
 mod request;
 mod row;

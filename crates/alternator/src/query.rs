@@ -14,6 +14,7 @@ use crate::json::{Json, Object};
 use crate::key::{Key, component};
 use crate::key_condition::{self, KeyCondition};
 use crate::node::{Caller, Node};
+use crate::paths;
 use crate::request::Request;
 use crate::row::{Row, command};
 use crate::table::Table;
@@ -92,6 +93,7 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
         columns: None,
     };
     known.check_used()?;
+    check_paths(&base, &table, &filter, true)?;
     key_condition::refuse_keys_in_filter(filter.condition.as_ref(), &table)?;
     let KeyCondition { partition, ranges } = condition;
     let token = Token::of(&partition);
@@ -152,6 +154,7 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
         columns: None,
     };
     known.check_used()?;
+    check_paths(&base, &table, &filter, false)?;
     let (first, last) = segment(&request)?;
     let start = request.object("ExclusiveStartKey")?;
     let start = start.map(|json| start_key(json, &table)).transpose()?;
@@ -184,6 +187,17 @@ fn source(node: &Node, request: &Request<'_>, table: &Table) -> Result<Table, Er
             "Consistent reads are not supported on global secondary indexes: ConsistentRead of \
              {name}"
         ))),
+    }
+}
+
+/// What filter and projection may name. A scan's filter finds nothing where the index has nothing.
+fn check_paths(base: &Table, table: &Table, filter: &Filter, is_query: bool) -> Result<(), Error> {
+    paths::check_read(base, filter.selection.as_ref(), filter.condition.as_ref())?;
+    match &table.index {
+        Some(index) if is_query && let Some(shown) = index.selection(&table.entry.schema) => {
+            paths::check_projected(&index.name, &shown, filter.condition.as_ref())
+        }
+        _ => Ok(()),
     }
 }
 

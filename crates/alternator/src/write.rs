@@ -13,6 +13,7 @@ use crate::filter::condition_of;
 use crate::json::Object;
 use crate::key::{Key, component};
 use crate::legacy;
+use crate::paths;
 use crate::request::Request;
 use crate::row::Change;
 use crate::table::Table;
@@ -131,6 +132,8 @@ impl Write {
         };
         let condition = condition_of(request, "ConditionExpression", "Expected", &known)?;
         known.check_used()?;
+        let update = if let Action::Update(update) = &action { Some(update) } else { None };
+        paths::check_write(table, update, condition.as_ref())?;
         let indexed = table.indexed.clone();
         Ok(Write {
             key,

@@ -10,6 +10,7 @@ use crate::json::{Json, Object, write_list};
 use crate::key::Key;
 use crate::node::{Caller, Node};
 use crate::part::{READS, Seen, items, look, place};
+use crate::paths;
 use crate::request::Request;
 use crate::table::Table;
 use crate::value::{attributes, write_attributes};
@@ -47,6 +48,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         let known = inner.placeholders()?;
         let selection = selection_of(&inner, &known)?;
         known.check_used()?;
+        paths::check_read(&table, selection.as_ref(), None)?;
         let (key, _) = Key::of_parameter(&table, inner.need_object("Key")?)?;
         wanted.push(Wanted { table, key, selection, json });
     }
