@@ -32,6 +32,12 @@ pub(crate) fn condition(
             )));
         }
         0 => None,
+        1 if joined.is_some() => {
+            return Err(Error::validation(
+                "ConditionalOperator can only be used when Filter or Expected has two or more \
+                 elements",
+            ));
+        }
         1 => all.pop(),
         _ if any => Some(Condition::Or(all)),
         _ => Some(Condition::And(all)),
@@ -237,6 +243,15 @@ mod tests {
             (Err(error), Err(part)) => assert!(error.message.contains(part), "{text}: {error}"),
             (Err(error), Ok(_)) => panic!("{text}: {error}"),
         }
+    }
+
+    #[test]
+    fn what_joins_conditions_needs_two() {
+        let of = |text: &str| condition(json(text), "Expected", Some("OR"));
+        let (one, other) = (r#""a":{"Exists":false}"#, r#""b":{"Exists":false}"#);
+        assert!(matches!(of(&format!("{{{one},{other}}}")), Ok(Some(Condition::Or(_)))));
+        let error = of(&format!("{{{one}}}")).unwrap_err();
+        assert!(error.message.contains("two or more"), "{error}");
     }
 
     #[test]
