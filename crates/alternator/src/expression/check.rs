@@ -32,20 +32,26 @@ pub(crate) fn comparison(
         check_ordered(what, comparison.symbol(), &left)?;
         check_ordered(what, comparison.symbol(), &right)?;
     }
-    if left == right && !matches!(left, Operand::Value(_)) {
-        return Err(not_distinct(what, comparison.symbol(), &left));
+    if left == right
+        && let Operand::Path(path) = &left
+    {
+        return Err(not_distinct(what, comparison.symbol(), path));
     }
     Ok(Condition::Compare(comparison, left, right))
 }
 
-fn not_distinct(what: &str, operator: &str, operand: &Operand) -> Error {
-    let shown = match operand {
-        Operand::Path(path) => path.to_string(),
-        _ => "the same function".to_owned(),
-    };
+/// `IN`
+pub(super) fn within(what: &str, left: Operand, all: Vec<Operand>) -> Result<Condition, Error> {
+    match &left {
+        Operand::Path(path) if all.contains(&left) => Err(not_distinct(what, "IN", path)),
+        _ => Ok(Condition::In(left, all)),
+    }
+}
+
+fn not_distinct(what: &str, operator: &str, path: &Path) -> Error {
     Error::validation(format!(
         "Invalid {what}: The first operand must be distinct from the remaining operands for this \
-         operator or function; operator: {operator}, first operand: {shown}"
+         operator or function; operator: {operator}, first operand: {path}"
     ))
 }
 
@@ -56,6 +62,11 @@ pub(crate) fn between(
     high: Operand,
 ) -> Result<Condition, Error> {
     [&value, &low, &high].into_iter().try_for_each(|it| check_ordered(what, "BETWEEN", it))?;
+    if let Operand::Path(path) = &value
+        && (value == low || value == high)
+    {
+        return Err(not_distinct(what, "BETWEEN", path));
+    }
     if let (Operand::Value(a), Operand::Value(b)) = (&low, &high) {
         let bounds =
             || format!("lower bound operand: {}, upper bound operand: {}", shown(a), shown(b));
@@ -95,8 +106,10 @@ pub(crate) fn called(what: &str, name: &str, arguments: Vec<Operand>) -> Result<
         "attribute_not_exists" => Ok(Condition::NotExists(path(one(what, name, arguments)?)?)),
         _ => {
             let (first, second) = two(what, name, arguments)?;
-            if first == second && !matches!(first, Operand::Value(_)) {
-                return Err(not_distinct(what, name, &first));
+            if first == second
+                && let Operand::Path(path) = &first
+            {
+                return Err(not_distinct(what, name, path));
             }
             match name {
                 "attribute_type" => attribute_type(what, first, second),
@@ -155,8 +168,15 @@ pub(crate) fn valued(what: &str, name: &str, arguments: Vec<Operand>) -> Result<
 
 /// A function of an update.
 pub(crate) fn updating(what: &str, name: &str, arguments: Vec<Operand>) -> Result<Operand, Error> {
+    // So the service has it.
+    if arguments.iter().any(|it| matches!(it, Operand::ListAppend(..))) {
+        return Err(misplaced(what, "list_append"));
+    }
     match name {
         "if_not_exists" => match two(what, name, arguments)? {
+            (Operand::Path(path), Operand::Path(same)) if path == same => {
+                Err(not_distinct(what, name, &path))
+            }
             (Operand::Path(path), default) => Ok(Operand::IfNotExists(path, Box::new(default))),
             _ => Err(no_path(what, name)),
         },
@@ -181,7 +201,7 @@ pub(crate) fn sum(what: &str, sign: &str, a: Operand, b: Operand) -> Result<Oper
         match operand {
             Operand::Value(Value::N(_)) => {}
             Operand::Value(value) => return Err(wrong_type(what, sign, value)),
-            Operand::ListAppend(..) => return Err(wrong_type(what, sign, &Value::L(Vec::new()))),
+            Operand::ListAppend(..) => return Err(misplaced(what, "list_append")),
             _ => {}
         }
     }

@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
                         all.len()
                     )));
                 }
-                return Ok(Condition::In(left, all));
+                return check::within(self.what, left, all);
             }
             _ => return Err(self.refuse()),
         };

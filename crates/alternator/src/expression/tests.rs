@@ -52,6 +52,7 @@ fn conditions_hold_or_not() {
     check("contains(set, m.b)", true);
     check("contains(s, :s)", true);
     check("size(l) > :two", true);
+    check("size(l) = size(l)", true);
     check("size(a) > :one", false);
     check("a = :s", false);
     check("a < :s", false);
@@ -83,6 +84,8 @@ fn what_cannot_be_meant_is_refused() {
     check("if_not_exists(a, a) = :one", "not allowed");
     check("((a = :one))", "redundant parentheses");
     check("a = a", "distinct");
+    check("a IN (:one, a)", "operator: IN, first operand: [a]");
+    check("a.b BETWEEN c AND a.b", "operator: BETWEEN, first operand: [a, b]");
     check(&"a = :one AND ".repeat(400), "size");
     check(&("NOT ".repeat(250) + "a = :one"), "nested");
     check(&("a[0]".to_owned() + &".b".repeat(40) + " = :one"), "nesting");
@@ -104,6 +107,8 @@ fn updates_change_what_they_name() {
     check("REMOVE l[7]", &list(r#"{"N":"10"},{"N":"20"},{"N":"30"}"#));
     check("SET l[9] = :s", &list(r#"{"N":"10"},{"N":"20"},{"N":"30"},{"S":"dog"}"#));
     check("SET l = list_append(:l, :l)", &list(r#"{"S":"z"},{"S":"z"}"#));
+    check("SET l = list_append(if_not_exists(q, :l), :l)", &list(r#"{"S":"z"},{"S":"z"}"#));
+    check("SET q = if_not_exists(z, if_not_exists(a, :two))", r#"{"q":{"N":"1"}}"#);
     check("ADD a :two, n :one", r#"{"a":{"N":"3"},"n":{"N":"1"}}"#);
     check("DELETE set :set", r#"{"set":{"SS":["c"]}}"#);
     check("SET m.b = :one REMOVE m.n", r#"{"m":{"M":{"b":{"N":"1"}}}}"#);
@@ -131,6 +136,10 @@ fn updates_that_cannot_be_made_are_refused() {
     check("NONSENSE a", "Syntax error");
     check("SET a = :one,", "Syntax error");
     check("SET a = size(l)", "not allowed");
+    check("SET a = list_append(list_append(l, :l), :l)", "not allowed");
+    check("SET a = if_not_exists(q, list_append(l, :l))", "function: list_append");
+    check("SET a = if_not_exists(a, a)", "distinct");
+    check("SET a = a + list_append(l, l)", "not allowed");
 }
 
 #[test]
