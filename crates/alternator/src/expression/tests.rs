@@ -110,6 +110,7 @@ fn updates_change_what_they_name() {
     check("SET l = list_append(if_not_exists(q, :l), :l)", &list(r#"{"S":"z"},{"S":"z"}"#));
     check("SET q = if_not_exists(z, if_not_exists(a, :two))", r#"{"q":{"N":"1"}}"#);
     check("ADD a :two, n :one", r#"{"a":{"N":"3"},"n":{"N":"1"}}"#);
+    check("DELETE m.q :set, q :set", r#"{"m":{"M":{"b":{"S":"c"},"n":{"L":[{"S":"d"}]}}}}"#);
     check("DELETE set :set", r#"{"set":{"SS":["c"]}}"#);
     check("SET m.b = :one REMOVE m.n", r#"{"m":{"M":{"b":{"N":"1"}}}}"#);
     check("SET s = (a + (:one))", r#"{"s":{"N":"2"}}"#);
@@ -128,6 +129,8 @@ fn updates_that_cannot_be_made_are_refused() {
     check("SET l[0] = :one REMOVE l[0]", "overlap");
     check("SET m.q.r = :one", "invalid for update");
     check("REMOVE q.r", "invalid for update");
+    check("DELETE q.r :set", "invalid for update");
+    check("DELETE l[0].r :set", "invalid for update");
     check("SET a = q", "does not exist");
     check("SET a = s + :one", "type");
     check("ADD s :one", "type");
