@@ -1,0 +1,79 @@
+"""Differences that are meant, each with its reason."""
+
+VALIDATION = "ValidationException"
+CANCELLED = "TransactionCanceledException"
+CONDITION = "ConditionalCheckFailedException"
+
+# What an update makes of an item that it does not fit.
+OF_ITEM = ["The document path provided in the update expression is invalid for update",
+           "The provided expression refers to an attribute that does not exist in the item",
+           "An operand in the update expression has an incorrect data type",
+           "DynamoDB only supports precision up to 38 digits", "Number overflow", "Number underflow",
+           "Type mismatch", "Item size", "empty string value"]
+SCALARS = "Key attributes must be scalars"
+ONLY_TAKES = "they make an item by an update that only takes away"
+TWICE = "they take some transactions that have one item twice"
+PLACEHOLDERS = ("ExpressionAttributeNames can only be", "ExpressionAttributeValues can only be")
+
+
+def reason(operation, request, ours, theirs, index):
+    """Why the answers differ, if that is known. `index`: that which is read, if any."""
+    we, they = (it.failed.error if it.failed else None for it in (ours, theirs))
+    text, their_text = (it.failed.message or "" if it.failed else "" for it in (ours, theirs))
+    if we == VALIDATION and they in (CONDITION, CANCELLED):
+        return of_request(request, text)
+    if we == CANCELLED and they == VALIDATION and any(it in their_text for it in OF_ITEM):
+        return "a part of a transaction that cannot be made is a reason, as the service has it"
+    if we == VALIDATION and they is None:
+        return let(operation, request, text)
+    if we is None and they is None:
+        return of_answers(operation, request, ours, index)
+    return None
+
+
+def of_request(request, text):
+    """Why they have judged conditions of a request that is wrong in itself."""
+    if text.startswith(SCALARS) and "ConditionCheck" in str(request):
+        return "they do not look at the paths of ConditionCheck"
+    if text.startswith("Transaction request cannot include multiple operations"):
+        return TWICE
+    if "is not supported for the type" in text or "Cannot update attribute" in text \
+            or text.startswith((SCALARS, *PLACEHOLDERS)):
+        return "what is wrong with the request itself is told before its condition is looked at"
+    return None
+
+
+def let(operation, request, text):
+    """Why they do what we refuse."""
+    if text.startswith("Transaction request cannot include multiple operations"):
+        return TWICE
+    if text.startswith(SCALARS) and "ConditionCheck" in str(request):
+        return "they do not look at the paths of ConditionCheck"
+    if operation == "UpdateItem" and "38 significant digits" in text:
+        return "they add more than 38 digits by AttributeUpdates"
+    if operation == "UpdateItem" and "Type mismatch for key" in text:
+        return "they let an update of an item that is not there give a key of an index another type"
+    if operation == "GetItem" and "ExpressionAttribute" in text:
+        return "they do not look at placeholders of GetItem that nothing uses"
+    if text.startswith(PLACEHOLDERS) and "{}" in str(request):
+        return "they let empty placeholders be beside old parameters"
+    return None
+
+
+def of_answers(operation, request, ours, index):
+    """Why both answer, but not the same."""
+    if operation == "Scan" and index and index.projection["ProjectionType"] != "ALL" \
+            and ("FilterExpression" in request or "ScanFilter" in request):
+        return "their filters of an index see attributes that it does not project"
+    if operation == "UpdateItem" and request.get("ReturnValues") == "ALL_NEW" and not ours.pages[0]:
+        return ONLY_TAKES
+    return None
+
+
+def written(operation, request, ours, theirs):
+    """Why the items differ after a write, if that is known."""
+    has, have = (it.pages and "Item" in it.pages[0] for it in (ours, theirs))
+    if operation in ("UpdateItem", "TransactWriteItems") and have and not has:
+        if set(theirs.pages[0]["Item"]) <= {"p", "c"}:
+            return ONLY_TAKES
+    return None
