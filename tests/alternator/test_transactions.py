@@ -142,6 +142,9 @@ def test_items_are_read_as_they_were_at_one_moment(node):
         assert found["Responses"] == [
             {"Item": {"p": "x", "c": 1}}, {}, {}, {"Item": {"n": 1, "m": {"deep": [2]}}}]
         assert {one["TableName"] for one in found["ConsumedCapacity"]} == {a.name, b.name}
+        with pytest.raises(ClientError, match="ValidationException.*multiple operations on one item"):
+            client.transact_get_items(TransactItems=[
+                get(b, {"p": "x", "c": 1}), get(a, {"p": "x"}), get(b, {"p": "x", "c": 1})])
 
 
 def test_indexes_and_streams_tell_of_what_took_effect_and_of_nothing_else():

@@ -130,8 +130,8 @@ mod tests {
     fn all_paths_of_a_condition_are_seen() {
         let text = "a = b AND NOT (size(d.x) IN (e, f[0]) OR attribute_exists(g)) AND \
                     h BETWEEN i AND j AND contains(k, l)";
-        let mut found = Vec::new();
-        each(&parsed(text), &mut |path| found.push(path.root.as_str()));
+        let (condition, mut found) = (parsed(text), Vec::new());
+        each(&condition, &mut |path| found.push(path.root.as_str()));
         assert_eq!(found.join(""), "abdefghijkl");
     }
 

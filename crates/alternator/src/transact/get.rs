@@ -1,7 +1,7 @@
 //! `TransactGetItems`: items are read until none has changed since; those that change all the time
 //! are held while they are read.
 
-use super::{cancelled, conflict, make_outcomes};
+use super::{cancelled, conflict, make_outcomes, twice};
 use crate::capacity::{Capacity, write_consumed};
 use crate::error::Error;
 use crate::expression::Selection;
@@ -50,6 +50,12 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         known.check_used()?;
         paths::check_read(&table, selection.as_ref(), None)?;
         let (key, _) = Key::of_parameter(&table, inner.need_object("Key")?)?;
+        let is_same = |other: &Wanted<'_>| {
+            other.key == key && other.table.entry.schema.id == table.entry.schema.id
+        };
+        if wanted.iter().any(is_same) {
+            return Err(twice());
+        }
         wanted.push(Wanted { table, key, selection, json });
     }
     let mut last: Option<Vec<Seen>> = None;

@@ -52,6 +52,11 @@ fn conflict() -> Error {
     Error { kind: Kind::RequestLimitExceeded, ..Error::validation(text) }
 }
 
+/// That a request names an item twice.
+fn twice() -> Error {
+    Error::validation("Transaction request cannot include multiple operations on one item")
+}
+
 fn code(reason: &Reason) -> &'static str {
     match reason.as_ref().map(|error| error.kind) {
         None => "None",

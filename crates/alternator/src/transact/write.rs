@@ -1,6 +1,6 @@
 //! `TransactWriteItems`.
 
-use super::{cancelled, conflict, make_outcomes};
+use super::{cancelled, conflict, make_outcomes, twice};
 use crate::capacity::{Capacity, write_consumed};
 use crate::error::{Error, Kind};
 use crate::json::{Json, Object};
@@ -145,9 +145,7 @@ fn wanted<'a>(
             other.key == key && other.table.entry.schema.id == table.entry.schema.id
         };
         if wanted.iter().any(is_same) {
-            return Err(Error::validation(
-                "Transaction request cannot include multiple operations on one item",
-            ));
+            return Err(twice());
         }
         wanted.push(Wanted { table, key, json });
     }
