@@ -9,7 +9,7 @@ OF_ITEM = ["The document path provided in the update expression is invalid for u
            "The provided expression refers to an attribute that does not exist in the item",
            "An operand in the update expression has an incorrect data type",
            "DynamoDB only supports precision up to 38 digits", "Number overflow", "Number underflow",
-           "Type mismatch", "Item size", "empty string value"]
+           "Type mismatch", "Item size", "empty string value", "Invalid attribute value type"]
 SCALARS = "Key attributes must be scalars"
 ONLY_TAKES = "they make an item by an update that only takes away"
 TWICE = "they take some transactions that have one item twice"
@@ -26,6 +26,11 @@ def reason(operation, request, ours, theirs, index):
         return "a part of a transaction that cannot be made is a reason, as the service has it"
     if we == VALIDATION and they is None:
         return let(operation, request, text)
+    if we is None and their_text.startswith("Updates on index keys must be of the same data type"):
+        return "they look at what DELETE takes from a key of an index, which has no sets to take from"
+    if we is None and "if_not_exists" in str(request) and their_text.endswith(
+            "refers to an attribute that does not exist in the item"):
+        return "they want the default of if_not_exists to be there where it is not needed"
     if we is None and they is None:
         return of_answers(operation, request, ours, index)
     return None
@@ -37,6 +42,8 @@ def of_request(request, text):
         return "they do not look at the paths of ConditionCheck"
     if text.startswith("Transaction request cannot include multiple operations"):
         return TWICE
+    if text.startswith("Can not use both expression and non-expression"):
+        return "they do not look at old parameters of other operations"
     if "is not supported for the type" in text or "Cannot update attribute" in text \
             or text.startswith((SCALARS, *PLACEHOLDERS)):
         return "what is wrong with the request itself is told before its condition is looked at"
@@ -49,6 +56,8 @@ def let(operation, request, text):
         return TWICE
     if text.startswith(SCALARS) and "ConditionCheck" in str(request):
         return "they do not look at the paths of ConditionCheck"
+    if text.startswith("Can not use both expression and non-expression"):
+        return "they do not look at old parameters of other operations"
     if operation == "UpdateItem" and "38 significant digits" in text:
         return "they add more than 38 digits by AttributeUpdates"
     if operation == "UpdateItem" and "Type mismatch for key" in text:
@@ -67,7 +76,20 @@ def of_answers(operation, request, ours, index):
         return "their filters of an index see attributes that it does not project"
     if operation == "UpdateItem" and request.get("ReturnValues") == "ALL_NEW" and not ours.pages[0]:
         return ONLY_TAKES
+    if request.get("ReturnValues") in ("UPDATED_OLD", "UPDATED_NEW") and is_part(
+            ours.pages[0].get("Attributes", {}), theirs.pages[0].get("Attributes", {})):
+        return "they show more of a value than the update has changed"
     return None
+
+
+def is_part(some, whole):
+    """Whether a value is another one of which parts are left out."""
+    if isinstance(some, dict) and isinstance(whole, dict):
+        return all(name in whole and is_part(part, whole[name]) for name, part in some.items())
+    if isinstance(some, list) and isinstance(whole, list):
+        rest = iter(whole)
+        return all(any(is_part(part, other) for other in rest) for part in some)
+    return some == whole
 
 
 def written(operation, request, ours, theirs):

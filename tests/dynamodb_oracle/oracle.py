@@ -164,13 +164,14 @@ class Run:
             if not is_late or deadline < time.monotonic():
                 break
             time.sleep(0.02)
+        return None if self.is_explained(operation, request, ours, theirs) else (ours, theirs)
+
+    def is_explained(self, operation, request, ours, theirs):
         reason = explained.reason(operation, request, ours, theirs, self.index(request))
         if reason:
             self.counts[reason] += 1
             self.all_same()
-            return None
-        return ours, theirs
-
+        return bool(reason)
 
     def same(self, ours, theirs):
         """The answers, if only their messages differ that should not."""
@@ -195,7 +196,9 @@ class Run:
             if not any(part.failed for part in parts):
                 whole.pages = [page for part in parts for page in part.pages]
             wholes.append(whole)
-        return wholes if self.differ("Scan", request, *wholes) else None
+        if not self.differ("Scan", request, *wholes):
+            return self.same(*wholes)
+        return None if self.is_explained("Scan", request, *wholes) else wholes
 
     def index(self, request):
         return next((it for it in self.table.indexes if it.name == request.get("IndexName")), None)
