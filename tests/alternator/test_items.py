@@ -128,6 +128,13 @@ def test_pages_have_each_item_once(db):
         assert (count["Count"], count["ScannedCount"]) == (6, 10)
 
 
+def test_a_query_that_can_have_one_item_has_one_page(db):
+    with table(db) as t:
+        t.put_item(Item={"p": "a"})
+        page = t.query(Limit=1, KeyConditionExpression="p = :p", ExpressionAttributeValues={":p": "a"})
+        assert page["Items"] == [{"p": "a"}] and "LastEvaluatedKey" not in page
+
+
 def test_keys_that_are_too_long_are_refused_wherever_they_are(db):
     with table(db, range_type="B") as t:
         for p, c in [("x" * 2049, b"c"), ("x" * 70_000, b"c"), ("p", b"c" * 1025), ("p", b"c" * 70_000)]:

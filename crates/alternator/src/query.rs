@@ -413,8 +413,12 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
         more = more || ask.advance();
     }
     let Progress { items, count, scanned, bytes, last } = progress;
+    // A key without a range key has one item: a query for it is at its end.
+    let is_only = matches!(ask.command.partitions, Partitions::Key(_))
+        && ask.table.entry.schema.clustering_count == 0
+        && ask.later.is_empty();
     let last = last
-        .filter(|_| more)
+        .filter(|_| more && !is_only)
         .map(|(partition, clustering)| Key { partition, clustering }.attributes(&ask.table));
     let halves = Capacity::of_read(bytes, ask.consistent);
     node.count(&ask.base, |counted| {
