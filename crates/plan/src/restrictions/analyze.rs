@@ -5,7 +5,7 @@ use super::filter::{Filter, Test};
 use super::index::{self, Chosen};
 use super::lookup::{Found, Kind};
 use super::partition::{KeyValue, PartitionPlan};
-use super::posting::{IndexPlan, IndexRead};
+use super::posting::{IndexPart, IndexPlan};
 use super::relations::{
     Multi, MultiRestriction, Purpose, Relations, Restriction, gather, more_than_one,
     not_the_same_start, twice_bound,
@@ -424,7 +424,7 @@ impl Restrictions {
         table: &TableSchema,
         env: &Env<'_>,
         resume: Option<&Resume>,
-    ) -> Result<Vec<Vec<IndexRead>>, Error> {
+    ) -> Result<Vec<IndexPart>, Error> {
         let rows = (&self.partition, &self.clustering);
         index.reads(table, rows, self.partition_combinations_max, env, resume)
     }

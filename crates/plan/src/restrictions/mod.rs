@@ -33,6 +33,6 @@ pub use analyze::{Restrictions, analyze};
 pub use clustering::ClusteringPlan;
 pub use filter::{contains as contains_value, holds, like};
 pub use partition::{KeyValue, Keys, PartitionPlan, RingRange, keys, keys_up_to, ring};
-pub use posting::{BaseRow, IndexPlan, IndexRead};
+pub use posting::{BaseRow, IndexPart, IndexPlan, IndexRead};
 pub use relations::{Purpose, find, symbol};
 pub use values::{Nulls, key_value};

@@ -26,6 +26,7 @@ use model::key::{
 use model::schema::{Computed, View};
 use model::{Column, ColumnKind, TableSchema, Token, value};
 use mutation::page::{Resume, RingBound, SendRange};
+use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::Put;
@@ -84,6 +85,12 @@ pub struct IndexRead {
     /// Where it goes on.
     pub resume: Option<Resume>,
 }
+
+/// What is read of the view for several values, merged. Mostly it is one.
+pub type IndexPart = SmallVec<[IndexRead; 1]>;
+
+/// Values that are looked up.
+type Values = SmallVec<[Vec<u8>; 1]>;
 
 /// A row of the base that an index leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,9 +160,9 @@ impl IndexPlan {
     }
 
     /// The values looked up, each once, in the order of their bytes.
-    fn values(&self, env: &Env<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    fn values(&self, env: &Env<'_>) -> Result<Values, Error> {
         let one = |term| key_value(term, &self.column, Nulls::NoRows, env);
-        let mut values: Vec<Vec<u8>> = match &self.lookup {
+        let mut values: Values = match &self.lookup {
             Lookup::One(term) => one(term)?.into_iter().map(|value| value.into_owned()).collect(),
             Lookup::Many(list) => {
                 let values = list.evaluate(&self.column, Nulls::NoRows, env)?;
@@ -166,9 +173,9 @@ impl IndexPlan {
                     let mut entry = Vec::with_capacity(8 + key.len() + value.len());
                     entry.put_u32_bytes(&key);
                     entry.put_u32_bytes(&value);
-                    vec![entry]
+                    smallvec![entry]
                 }
-                _ => Vec::new(),
+                _ => Values::new(),
             },
         };
         values.retain(|value| value.len() <= VALUE_BYTES_MAX);
@@ -187,18 +194,18 @@ impl IndexPlan {
         combinations_max: usize,
         env: &Env<'_>,
         resume: Option<&Resume>,
-    ) -> Result<Vec<Vec<IndexRead>>, Error> {
+    ) -> Result<Vec<IndexPart>, Error> {
         let values = self.values(env)?;
         if values.is_empty() {
             return Ok(Vec::new());
         }
         let named = match partition {
             PartitionPlan::All => {
-                return Ok(vec![self.part(base, &values, &[SendRange::full()], resume)]);
+                return Ok(vec![self.part(base, values, &SendRange::full(), resume)]);
             }
             PartitionPlan::Tokens { lower, upper } => {
                 let range = ring(lower, upper, env)?;
-                let part = |range| self.part(base, &values, &[of_tokens(&range)], resume);
+                let part = |range| self.part(base, values, &of_tokens(&range), resume);
                 return Ok(range.map(part).into_iter().collect());
             }
             PartitionPlan::Keys(named) => named,
@@ -228,17 +235,17 @@ impl IndexPlan {
     fn part(
         &self,
         base: &TableSchema,
-        values: &[Vec<u8>],
-        ranges: &[SendRange],
+        values: Values,
+        range: &SendRange,
         resume: Option<&Resume>,
-    ) -> Vec<IndexRead> {
+    ) -> IndexPart {
         debug_assert!(!self.is_local, "an index of a partition is asked without one");
-        let read = |value: &Vec<u8>| {
-            let resume = resume.map(|place| self.resume(base, value, value, place));
-            let (key, ranges) = (value.clone(), ranges.to_vec());
-            IndexRead { value: value.clone(), token: Token::of(value), key, ranges, resume }
+        let read = |value: Vec<u8>| {
+            let resume = resume.map(|place| self.resume(base, &value, &value, place));
+            let (token, key, ranges) = (Token::of(&value), value.clone(), vec![range.clone()]);
+            IndexRead { value, token, key, ranges, resume }
         };
-        values.iter().map(read).collect()
+        values.into_iter().map(read).collect()
     }
 
     /// Those of rows of one partition.
@@ -249,7 +256,7 @@ impl IndexPlan {
         key: &[u8],
         rows: &[SendRange],
         resume: Option<&Resume>,
-    ) -> Vec<IndexRead> {
+    ) -> IndexPart {
         let read = |value: &Vec<u8>| {
             let prefix = self.prefix(value, key, b"");
             let under = |(more, weight): &(Vec<u8>, i8)| ([&prefix, &more[..]].concat(), *weight);
@@ -337,9 +344,9 @@ impl IndexPlan {
 
     /// The same of the beginning of a row, and whether all is there that the view knows of a row.
     fn base_place(&self, read: &IndexRead, prefix: &[u8]) -> Option<(BaseRow, bool)> {
-        let mut keys: Vec<&[u8]> = vec![&[]; self.key_count];
+        let mut keys: SmallVec<[&[u8]; 4]> = smallvec![&[][..]; self.key_count];
         let mut missing = self.parts.iter();
-        let (mut rows, mut key_parts) = (Vec::new(), 0);
+        let (mut rows, mut key_parts) = (SmallVec::<[&[u8]; 4]>::new(), 0);
         for (component, part) in clustering_components(prefix).zip(&mut missing) {
             match part {
                 Part::PartitionKey(at) => {
@@ -358,7 +365,7 @@ impl IndexPlan {
             true => read.key.clone(),
             false if key_parts < self.key_count => return None,
             false => {
-                let mut key = Vec::new();
+                let mut key = Vec::with_capacity(prefix.len());
                 compose_partition_key(keys.into_iter(), &mut key);
                 key
             }

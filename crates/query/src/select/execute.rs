@@ -27,7 +27,7 @@ use mutation::page::{
     Page, PageLayout, PageView, Partitions, ReadCommand, Resume, RingBound, RowShape, SendRange,
 };
 use notes::{begun, ended};
-use plan::restrictions::{IndexRead, Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
+use plan::restrictions::{IndexPart, Keys, Nulls, PartitionPlan, RingRange, keys_up_to, ring};
 use plan::select::Projection;
 use plan::select::{Grouping, SelectPlan};
 use plan::term::{Env, Term};
@@ -363,7 +363,7 @@ enum Targets {
     Keys(VecDeque<(Token, Vec<u8>)>),
     Range(RingRange),
     /// What an index leads to: part by part.
-    Indexed(Vec<Vec<IndexRead>>),
+    Indexed(Vec<IndexPart>),
 }
 
 fn targets(

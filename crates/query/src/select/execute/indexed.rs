@@ -14,7 +14,7 @@
 //!  - *built-is-asked*: an index is asked only when all of its table is in it, on all nodes: until
 //!    then rows are filtered, where that is allowed.
 
-use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Rows, Scan, execute_by, natural};
+use super::{Consumed, FILTERED_PAGES_MAX, ReadCommand, Rows, Scan, execute_by, natural, take_key};
 use crate::error::CqlError;
 use crate::request::Request;
 use cluster::TableEntry;
@@ -22,12 +22,13 @@ use model::{ClusteringOrder, Token};
 use mutation::page::{
     Page, PageLayout, PageRow, PageView, Partitions, Resume, RowShape, SendRange,
 };
-use plan::restrictions::{BaseRow, IndexPlan, IndexRead};
+use plan::restrictions::{BaseRow, IndexPart, IndexPlan, IndexRead};
 use plan::select::{FoundRows, Grouping, SelectPlan};
 use replication::{Consistency, Coordinator, ReadError, ReadOptions};
 use runtime::time::{Instant, sleep};
+use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Partitions of the base table that are read at once.
@@ -45,11 +46,25 @@ const BUILT_PAUSE_MAX: Duration = Duration::from_millis(200);
 struct Posting {
     read: IndexRead,
     /// Rows of the view that are not used yet.
-    rows: VecDeque<Vec<u8>>,
+    rows: IndexRows,
     is_done: bool,
     /// Whether the last page ended for its tombstones.
     is_cut: bool,
 }
+
+/// Rows of a page of an index, by their clustering keys, which stand in the page.
+#[derive(Default)]
+struct IndexRows {
+    page: Vec<u8>,
+    /// Where; of a query that means one row there is one.
+    keys: SmallVec<[Range<usize>; 1]>,
+    used: usize,
+}
+
+/// Partitions that are read at once. Of a query that means one row there is one.
+type Groups = SmallVec<[Group; 1]>;
+/// A page of each.
+type Pages = SmallVec<[Page; 1]>;
 
 /// Rows of one partition of the base table.
 struct Group {
@@ -63,16 +78,14 @@ struct Group {
 /// The rows of a client's page that an index leads to.
 struct Walk<'p> {
     index: &'p IndexPlan,
-    postings: Vec<Posting>,
+    postings: SmallVec<[Posting; 1]>,
     /// Which rows of a partition are wanted, and whether that is all of them.
     ranges: Vec<SendRange>,
     all_rows: bool,
     /// Of the base table.
     order: &'p ClusteringOrder,
-    /// The row that was taken last, of rows that are read one by one.
+    /// The row that was taken last, or the partition as a whole, if others may come.
     last: Option<BaseRow>,
-    /// The partition that was read last, as a whole.
-    partition: Option<Vec<u8>>,
     /// Where the page begins.
     begun: Option<Resume>,
 }
@@ -124,7 +137,7 @@ impl Scan<'_> {
     /// Reads the rows that an index leads to, part after part.
     pub(super) async fn read_indexed(
         &mut self,
-        parts: Vec<Vec<IndexRead>>,
+        parts: Vec<IndexPart>,
         resume: Option<Resume>,
     ) -> Result<Option<Resume>, CqlError> {
         let plan = self.plan;
@@ -133,12 +146,11 @@ impl Scan<'_> {
         self.command.static_only_rows &= index.reads_partitions;
         let mut walk = Walk {
             index,
-            postings: Vec::new(),
+            postings: SmallVec::new(),
             ranges: std::mem::take(&mut self.command.ranges),
             all_rows: plan.restrictions.clustering.is_full(),
             order: &plan.table.schema.order,
             last: None,
-            partition: None,
             begun: resume.clone(),
         };
         let mut within = resume.filter(|place| index.reads_partitions && place.after.is_some());
@@ -201,25 +213,51 @@ impl Scan<'_> {
 
     /// Reads the next page of all that have no row left.
     async fn fill(&self, walk: &mut Walk<'_>) -> Result<(), CqlError> {
-        let view = &*walk.index.view;
-        let empty = |posting: &&mut Posting| posting.rows.is_empty() && !posting.is_done;
-        let mut asked: Vec<&mut Posting> = walk.postings.iter_mut().filter(empty).collect();
+        let index = walk.index;
+        if let [posting] = &mut walk.postings[..] {
+            return if posting.lacks_rows() { self.fill_one(index, posting).await } else { Ok(()) };
+        }
+        let lacking = |posting: &&mut Posting| posting.lacks_rows();
+        let mut asked: Vec<&mut Posting> = walk.postings.iter_mut().filter(lacking).collect();
         for part in asked.chunks_mut(PARTITIONS_AT_ONCE) {
-            let commands: Vec<(Token, ReadCommand)> = part
-                .iter()
-                .map(|posting| (posting.read.token, self.index_command(walk.index, &posting.read)))
-                .collect();
-            let pages = self.read_all(view, &commands, &self.index_options()).await;
+            let command = |posting: &&mut Posting| {
+                let IndexRead { token, key, ranges, resume, .. } = posting.read.clone();
+                (token, self.index_command(index, (key, ranges, resume)))
+            };
+            let commands: Vec<(Token, ReadCommand)> = part.iter().map(command).collect();
+            let pages = self.read_all(&index.view, &commands, &self.index_options()).await;
             for ((posting, page), (_, command)) in part.iter_mut().zip(pages).zip(&commands) {
-                let page = page?;
-                self.request.note(|| {
-                    format!("Read {} rows of the index {}", page.row_count, walk.index.name)
-                });
-                posting.is_cut = command.tombstone_limit <= page.tombstones_seen;
-                posting.take(page);
+                self.take_index_page(index, posting, (page?, command.tombstone_limit));
             }
         }
         Ok(())
+    }
+
+    /// The same of one, as it mostly is.
+    async fn fill_one(&self, index: &IndexPlan, posting: &mut Posting) -> Result<(), CqlError> {
+        let read = &mut posting.read;
+        let (key, ranges) = (std::mem::take(&mut read.key), std::mem::take(&mut read.ranges));
+        let mut command = self.index_command(index, (key, ranges, read.resume.take()));
+        let (coordinator, options) = (self.request.coordinator, self.index_options());
+        let page = match coordinator.read_now(&index.view, read.token, &command, &options) {
+            Some(page) => page?,
+            None => Box::pin(coordinator.read(&index.view, read.token, &command, &options)).await?,
+        };
+        read.key = take_key(&mut command);
+        read.ranges = std::mem::take(&mut command.ranges);
+        self.take_index_page(index, posting, (page, command.tombstone_limit));
+        Ok(())
+    }
+
+    fn take_index_page(
+        &self,
+        index: &IndexPlan,
+        posting: &mut Posting,
+        (page, limit): (Page, u64),
+    ) {
+        self.request.note(|| format!("Read {} rows of the index {}", page.row_count, index.name));
+        posting.is_cut = limit <= page.tombstones_seen;
+        posting.take(page);
     }
 
     /// Reads these pages: what is in memory one after the other, the rest at once.
@@ -247,11 +285,15 @@ impl Scan<'_> {
     }
 
     /// The read of the next page of an index.
-    fn index_command(&self, index: &IndexPlan, read: &IndexRead) -> ReadCommand {
+    fn index_command(
+        &self,
+        index: &IndexPlan,
+        (key, ranges, resume): (Vec<u8>, Vec<SendRange>, Option<Resume>),
+    ) -> ReadCommand {
         ReadCommand {
             table: index.view.schema.id,
-            partitions: Partitions::Key(read.key.clone()),
-            ranges: read.ranges.clone(),
+            partitions: Partitions::Key(key),
+            ranges,
             reversed: false,
             columns: Vec::new(),
             static_count: 0,
@@ -264,7 +306,7 @@ impl Scan<'_> {
             now: self.command.now,
             bypass_cache: self.command.bypass_cache,
             shape: RowShape::Whole,
-            resume: read.resume.clone(),
+            resume,
         }
     }
 
@@ -284,13 +326,13 @@ impl Scan<'_> {
     async fn read_groups(
         &mut self,
         walk: &Walk<'_>,
-        groups: Vec<Group>,
+        mut groups: Groups,
         more: bool,
         within: Option<Resume>,
     ) -> Result<Consumed, CqlError> {
-        let pages = self.read_first_pages(&groups, within).await?;
+        let pages = self.read_first_pages(&mut groups, within).await?;
         let count = groups.len();
-        for (at, (group, page)) in groups.into_iter().zip(pages).enumerate() {
+        for (at, (group, page)) in groups.iter_mut().zip(pages).enumerate() {
             let is_last = at + 1 == count && !more;
             let mut page = page;
             loop {
@@ -312,8 +354,9 @@ impl Scan<'_> {
                     return Ok(Consumed::Full(Some(self.with_count(place))));
                 }
                 let Some(next) = left else { break };
-                self.aim_at(&group, Some(next));
+                self.aim_at(group, Some(next));
                 page = self.read(group.token).await?;
+                self.leave(group);
                 runtime::task::yield_if_needed().await;
             }
         }
@@ -353,14 +396,16 @@ impl Scan<'_> {
     /// The first page of each, read at once.
     async fn read_first_pages(
         &mut self,
-        groups: &[Group],
+        groups: &mut [Group],
         within: Option<Resume>,
-    ) -> Result<Vec<Page>, CqlError> {
+    ) -> Result<Pages, CqlError> {
         let mut within = within;
         if let [group] = groups {
             let from = within.take().filter(|place| place.key == group.key);
             self.aim_at(group, from);
-            return Ok(vec![self.read(group.token).await?]);
+            let page = self.read(group.token).await?;
+            self.leave(group);
+            return Ok(smallvec![page]);
         }
         let plan: &SelectPlan = self.plan;
         let mut limits = self.request.read_options(&Partitions::Key(Vec::new()));
@@ -373,21 +418,29 @@ impl Scan<'_> {
             let from = within.take().filter(|place| place.key == group.key);
             self.aim_at(group, from);
             commands.push((group.token, self.command.clone()));
+            self.leave(group);
         }
         self.make_room(commands.len()).await?;
         self.request.note(|| format!("Reading {} partitions at once", commands.len()));
         let pages = self.read_all(&plan.table, &commands, &limits).await;
-        Ok(pages.into_iter().collect::<Result<Vec<Page>, _>>()?)
+        Ok(pages.into_iter().collect::<Result<Pages, _>>()?)
     }
 
-    /// Makes the command read a page of these rows.
-    fn aim_at(&mut self, group: &Group, from: Option<Resume>) {
-        self.aim(Partitions::Key(group.key.clone()), from);
+    /// Makes the command read a page of these rows; their names are in it until it is left.
+    fn aim_at(&mut self, group: &mut Group, from: Option<Resume>) {
+        self.aim(Partitions::Key(std::mem::take(&mut group.key)), from);
         if self.takes_all() {
             let internal = natural(&self.request.options.select_internal_page_size);
             self.command.row_limit = self.room().clamp(1, internal);
         }
-        self.command.ranges.clone_from(&group.ranges);
+        std::mem::swap(&mut self.command.ranges, &mut group.ranges);
+    }
+
+    /// Gives back what the command names.
+    fn leave(&mut self, group: &mut Group) {
+        debug_assert!(group.key.is_empty(), "a command is left that reads another partition");
+        group.key = take_key(&mut self.command);
+        std::mem::swap(&mut self.command.ranges, &mut group.ranges);
     }
 }
 
@@ -401,17 +454,48 @@ impl Group {
 
 impl Posting {
     fn of(read: IndexRead) -> Posting {
-        Posting { read, rows: VecDeque::new(), is_done: false, is_cut: false }
+        Posting { read, rows: IndexRows::default(), is_done: false, is_cut: false }
+    }
+
+    /// Whether a page has to be read before it is known what comes next.
+    fn lacks_rows(&self) -> bool {
+        self.rows.is_empty() && !self.is_done
     }
 
     /// Takes the rows of a page.
     fn take(&mut self, page: Page) {
-        let layout = PageLayout::new(&[], 0);
-        for partition in PageView::trusted(&page.bytes, layout).partitions() {
-            self.rows.extend(partition.rows().map(|row| row.clustering().to_vec()));
-        }
+        debug_assert!(self.rows.is_empty(), "table-order: rows of the page before are left");
+        self.rows = IndexRows::of(page.bytes);
         self.is_done = page.resume.as_ref().is_none_or(|next| next.after.is_none());
         self.read.resume = page.resume;
+    }
+}
+
+impl IndexRows {
+    fn of(page: Vec<u8>) -> IndexRows {
+        let mut keys = SmallVec::new();
+        let begin = page.as_ptr() as usize;
+        for partition in PageView::trusted(&page, PageLayout::new(&[], 0)).partitions() {
+            keys.extend(partition.rows().map(|row| {
+                let key = row.clustering();
+                let start = (key.as_ptr() as usize).saturating_sub(begin);
+                start..start + key.len()
+            }));
+        }
+        IndexRows { page, keys, used: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.used == self.keys.len()
+    }
+
+    /// The next one.
+    fn front(&self) -> Option<&[u8]> {
+        self.page.get(self.keys.get(self.used)?.clone())
+    }
+
+    fn pop_front(&mut self) {
+        self.used = (self.used + 1).min(self.keys.len());
     }
 }
 
@@ -423,8 +507,8 @@ impl Walk<'_> {
 
     /// The next rows, of `groups_max` partitions and `rows_max` rows at most. None, where a page of
     /// the index has to be read first.
-    fn take(&mut self, groups_max: usize, rows_max: u64) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn take(&mut self, groups_max: usize, rows_max: u64) -> Groups {
+        let mut groups = Groups::new();
         let mut rows = 0;
         while let Some(at) = self.first() {
             let posting = &self.postings[at];
@@ -441,50 +525,59 @@ impl Walk<'_> {
             let Some(base) = base else { continue };
             if self.index.reads_partitions {
                 self.take_partition(at, base, &mut groups);
-            } else if self.wants(&base) {
+            } else if self.wants(&base, groups.last()) {
                 rows += 1;
-                self.last = Some(base.clone());
                 add_row(base, &mut groups);
             }
+        }
+        if let Some(group) = groups.last()
+            && !self.is_done()
+        {
+            let (key, clustering) = (group.key.clone(), group.last.clone());
+            self.last = Some(BaseRow { key, clustering });
         }
         groups
     }
 
-    fn take_partition(&mut self, at: usize, base: BaseRow, groups: &mut Vec<Group>) {
+    fn take_partition(&mut self, at: usize, base: BaseRow, groups: &mut Groups) {
         let posting = &mut self.postings[at];
         if posting.rows.is_empty() && !posting.is_done {
             // Its other rows need not be found.
             let next = self.index.after_partition(&posting.read, &base.key);
             posting.read.resume = Some(next);
         }
-        if self.partition.as_ref() == Some(&base.key) {
+        let last = groups.last().map(|group| &group.key);
+        if last.or(self.last.as_ref().map(|last| &last.key)) == Some(&base.key) {
             return;
         }
-        self.partition = Some(base.key.clone());
         let (token, ranges) = (Token::of(&base.key), self.ranges.clone());
         groups.push(Group { token, key: base.key, ranges, last: Vec::new() });
     }
 
     /// Whether the clustering restrictions of the query have the row, and it was not read just now
-    /// for another of its elements.
-    fn wants(&self, base: &BaseRow) -> bool {
+    /// for another of its elements: `group` has the rows before it.
+    fn wants(&self, base: &BaseRow, group: Option<&Group>) -> bool {
+        let is_read = match group {
+            Some(group) => group.key == base.key && group.last == base.clustering,
+            None => self.last.as_ref() == Some(base),
+        };
         let row = (&base.clustering[..], 0);
         let has = |range: &SendRange| {
             let (start, end) =
                 ((&range.start.0[..], range.start.1), (&range.end.0[..], range.end.1));
             self.order.compare(start, row).is_lt() && self.order.compare(row, end).is_lt()
         };
-        self.last.as_ref() != Some(base) && (self.all_rows || self.ranges.iter().any(has))
+        !is_read && (self.all_rows || self.ranges.iter().any(has))
     }
 
     /// The posting that has the next row; `None`, where that is not known yet, or nothing is left.
     fn first(&self) -> Option<usize> {
-        let mut first: Option<(usize, &Vec<u8>)> = None;
+        let mut first: Option<(usize, &[u8])> = None;
         let order = &self.index.view.schema.order;
         for (at, posting) in self.postings.iter().enumerate() {
             match (posting.rows.front(), posting.is_done) {
                 (Some(row), _) => {
-                    let is_less = |(_, least): &(usize, &Vec<u8>)| {
+                    let is_less = |(_, least): &(usize, &[u8])| {
                         order.compare((row, 0), (least, 0)) == Ordering::Less
                     };
                     if first.as_ref().is_none_or(is_less) {
@@ -513,7 +606,7 @@ impl Walk<'_> {
 }
 
 /// Adds a row to the reads.
-fn add_row(base: BaseRow, groups: &mut Vec<Group>) {
+fn add_row(base: BaseRow, groups: &mut Groups) {
     let BaseRow { key, clustering } = base;
     let range = SendRange::of_prefix(&clustering);
     match groups.last_mut() {
