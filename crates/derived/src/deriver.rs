@@ -127,17 +127,22 @@ impl<'a> Deriver<'a> {
         debug_assert!(!self.has_statics, "each-once: two static rows");
         self.has_statics = true;
         let written = self.write.tombstone();
-        let update = self.write.static_row().unwrap_or(nothing());
-        if update.is_empty() && written.is_none() {
+        let update = self.write.static_row();
+        if update.is_none_or(|row| row.is_empty()) && written.is_none() {
             return;
         }
+        let update = update.unwrap_or_else(|| nothing());
         let change = Change { before, update, existing: self.deleted, written };
         self.derive_each(&[], &change, true);
     }
 
     fn finish_statics(&mut self) {
-        if !self.has_statics {
-            self.statics(nothing());
+        if self.has_statics {
+            return;
+        }
+        match self.write.static_row().is_none() && self.write.tombstone().is_none() {
+            true => self.has_statics = true,
+            false => self.statics(nothing()),
         }
     }
 

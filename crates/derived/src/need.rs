@@ -11,6 +11,7 @@ use mutation::{
     ClusteringPosition, ClusteringRange, FrozenView, RangeTombstone, RangeTombstoneList, RowView,
     Tombstone,
 };
+use smallvec::{SmallVec, smallvec};
 use stdx::Bytes;
 
 /// What has to be read of the partition, as it is stored: with its tombstones, and its dead cells.
@@ -20,7 +21,7 @@ pub struct Need {
     pub statics: bool,
     /// Ascending and disjoint. The deletion of the partition and those of ranges are wanted of
     /// these even where there is no row.
-    pub ranges: Vec<ClusteringRange>,
+    pub ranges: SmallVec<[ClusteringRange; 1]>,
     /// `Some`: of all that only deletions of ranges and of the partition are wanted, those with
     /// this timestamp or a greater one. Who knows that there is none need not read.
     pub deletions_from: Option<i64>,
@@ -58,7 +59,7 @@ pub fn need(base: &TableSchema, plans: &[ViewPlan], write: FrozenView<'_>) -> Ne
         return Need { statics, ..Need::default() };
     }
     if deletes_rows && of_rows().any(|plan| !plan.keeps_partitions) {
-        return Need { statics, ranges: vec![ClusteringRange::full()], deletions_from: None };
+        return Need { statics, ranges: smallvec![ClusteringRange::full()], deletions_from: None };
     }
     let mut wanted = Wanted::new(base, write);
     for (key, row) in write.rows() {
@@ -99,7 +100,7 @@ fn touches(plan: &ViewPlan, row: RowView<'_>) -> bool {
 struct Wanted<'b> {
     base: &'b TableSchema,
     ranges: RangeTombstoneList,
-    rows: Vec<ClusteringRange>,
+    rows: SmallVec<[ClusteringRange; 1]>,
     most: Part,
     oldest: i64,
 }
@@ -114,7 +115,7 @@ impl<'b> Wanted<'b> {
             ranges.insert(&base.order, RangeTombstone { range, tombstone: WANTED });
         }
         let most = if ranges.is_empty() { Part::Nothing } else { Part::Row };
-        Wanted { base, ranges, rows: Vec::new(), most, oldest: i64::MAX }
+        Wanted { base, ranges, rows: SmallVec::new(), most, oldest: i64::MAX }
     }
 
     fn row(&mut self, key: &[u8], row: RowView<'_>, part: Part) {

@@ -58,7 +58,7 @@ pub use reader::STOPPED;
 pub use shard::before::Before;
 pub use shard::carry::{Arrived, ArrivingFile, ArrivingSstable, Given, GivenFile, GivenSstable};
 pub use shard::compact::{Cleared, Invalid, Outdated, Upkeep, UpkeepDone};
-pub use shard::deriving::{Deriving, Following, Promise};
+pub use shard::deriving::{Deriving, Follower, Following, Promise};
 pub use shard::disk_space::{CRITICAL_LEVEL, DiskState};
 pub use shard::holders::Holder;
 pub use shard::hot_partitions::{

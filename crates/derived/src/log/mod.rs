@@ -56,13 +56,19 @@ use image::States;
 use model::{TableSchema, Uuid};
 use mutation::{FrozenMutation, FrozenView, MutationBuilder};
 use record::{Body, Record, Scribe, bound_operations, operation};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use split::{Change, Deed, only_change, split};
 use std::convert::Infallible;
 use std::slice;
 
 /// Bytes of a stream's id.
 pub const STREAM_ID_BYTES: usize = 16;
+
+/// A buffer that has grown beyond this is not kept for the next write.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// Mutations of a log: of most writes there is one.
+pub type LogRows = SmallVec<[FrozenMutation; 1]>;
 
 /// Who deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,27 +92,41 @@ pub struct LogWrite<'a> {
 impl LogPlan {
     /// The rows of the log, one mutation for each stream. `stream` says which stream takes what was
     /// written at a time in microseconds, `uuid` makes a time UUID of it; each is asked once for
-    /// each time, in order.
+    /// each time, in order. `buffer` is for who logs one write after the other.
     pub fn log<E>(
         &self,
         what: &LogWrite<'_>,
         mut stream: impl FnMut(i64) -> Result<[u8; STREAM_ID_BYTES], E>,
         mut uuid: impl FnMut(i64) -> Uuid,
-    ) -> Result<Vec<FrozenMutation>, E> {
+        buffer: &mut Vec<u8>,
+    ) -> Result<LogRows, E> {
         assert!(what.write.table() == self.base.id, "a write of another table");
+        let change = only_change(what.write).filter(|_| !self.has_images());
+        let Some(change) = change else { return self.log_any(what, stream, uuid) };
+        // As most are: one row, of which nothing was read.
         let scribe = Scribe::new(self, what);
-        if !self.has_images()
-            && let Some(change) = only_change(what.write)
-        {
-            // As most are: one row, of which nothing was read.
-            let id = stream(change.time)?;
-            let time_uuid = uuid(change.time).into_bytes();
-            let out = Vec::with_capacity(scribe.room());
-            let mut builder = MutationBuilder::reusing(&self.log, &id, out);
-            let set = slice::from_ref(&change);
-            put(&scribe, &deltas(set, what.origin), (change.time, time_uuid), &mut builder);
-            return Ok(vec![builder.freeze()]);
+        let id = stream(change.time)?;
+        let time_uuid = uuid(change.time).into_bytes();
+        let mut out = std::mem::take(buffer);
+        out.reserve(scribe.room());
+        let mut builder = MutationBuilder::reusing(&self.log, &id, out);
+        let set = slice::from_ref(&change);
+        put(&scribe, &deltas(set, what.origin), (change.time, time_uuid), &mut builder);
+        let (rows, used) = builder.freeze_reused();
+        if used.capacity() <= KEPT_BYTES_MAX {
+            *buffer = used;
         }
+        Ok(smallvec![rows])
+    }
+
+    /// The same of any write.
+    fn log_any<E>(
+        &self,
+        what: &LogWrite<'_>,
+        mut stream: impl FnMut(i64) -> Result<[u8; STREAM_ID_BYTES], E>,
+        mut uuid: impl FnMut(i64) -> Uuid,
+    ) -> Result<LogRows, E> {
+        let scribe = Scribe::new(self, what);
         let changes = split(what.write);
         let mut states = self.has_images().then(|| States::of(self, what));
         let mut out = Streams { log: &self.log, open: Vec::new(), room: scribe.room() };

@@ -179,12 +179,13 @@ impl<'a> Scribe<'a> {
             && let Some((_, values)) = cells.values_of_one_time()
         {
             // As nearly all are.
-            self.head(record, is_last, |id, value| row.value_as_marker(id, value));
+            let mut row = row.as_marker();
+            self.head(record, is_last, |id, value| row.put(id, value));
             let mut columns = self.plan.columns.iter().peekable();
             for (id, value) in values {
                 while columns.next_if(|column| column.base < id).is_some() {}
                 if let Some(column) = columns.next_if(|column| column.base == id) {
-                    row.value_as_marker(column.value, value);
+                    row.put(column.value, value);
                 }
             }
             return;
@@ -227,12 +228,13 @@ impl<'a> Scribe<'a> {
         }
         let mut list = fields.list;
         list.sort_unstable_by_key(|(id, _)| *id);
+        let mut row = row.as_marker();
         for (id, value) in &list {
             let value = match value {
                 Value::At(bytes) => bytes,
                 Value::Made(start, end) => &scratch[*start..*end],
             };
-            row.value_as_marker(*id, value);
+            row.put(*id, value);
         }
     }
 }

@@ -7,6 +7,7 @@ use mutation::{
     Cell, ClusteringRange, CollectionWriter, FrozenMutation, Marker, MutationBuilder,
     PartitionSink, RowBuilder, Tombstone,
 };
+use smallvec::smallvec;
 use std::slice::from_ref;
 
 const NOW: i64 = 1000;
@@ -205,7 +206,8 @@ fn needs(views: &[TableSchema], write: &FrozenMutation) -> Need {
 fn only_what_is_needed_is_read() {
     let (keyed, mirror) = (keyed().build().unwrap(), mirror().build().unwrap());
     let row = ClusteringRange::of_prefix(clustering(1).into());
-    let rows = |deletions_from| Need { statics: false, ranges: vec![row.clone()], deletions_from };
+    let rows =
+        |deletions_from| Need { statics: false, ranges: smallvec![row.clone()], deletions_from };
     let of_b = cell("b", Cell::live(9, b"z"));
     assert!(needs(from_ref(&keyed), &of_b).is_nothing());
     assert_eq!(needs(from_ref(&keyed), &cell("a", Cell::live(9, b"z"))), rows(None));
@@ -213,7 +215,7 @@ fn only_what_is_needed_is_read() {
     assert!(needs(from_ref(&mirror), &cell("b", Cell::dead(9, 0))).is_nothing());
     assert_eq!(needs(&[mirror.clone(), keyed], &cell("a", Cell::live(9, b"z"))), rows(None));
     let deletion = write_with(|_, builder| builder.delete_partition(Tombstone::new(5, 5)));
-    let all = Need { ranges: vec![ClusteringRange::full()], ..Need::default() };
+    let all = Need { ranges: smallvec![ClusteringRange::full()], ..Need::default() };
     assert_eq!(needs(&[mirror], &deletion), all);
     // A partition of the view is a partition of the table: one deletion does.
     let local = begin().partition_key("p", Type::Int).clustering("a", Type::Text);

@@ -9,6 +9,7 @@ use mutation::{
     ClusteringRange, Direction, Fragment, FrozenMutation, FrozenView, PartitionSink,
     RangeTombstoneList,
 };
+use smallvec::smallvec;
 use std::collections::BTreeMap;
 use stdx::{Bytes, Prng};
 
@@ -87,7 +88,7 @@ impl Replica {
         let known = if self.plant == Plant::StaleBefore { &self.stale } else { &self.base };
         if let Some(before) = known.get(&write.key) {
             if is_all_read {
-                need = Need { statics: true, ranges: vec![ClusteringRange::full()], ..need };
+                need = Need { statics: true, ranges: smallvec![ClusteringRange::full()], ..need };
                 need.deletions_from = None;
             }
             let fragments = existing(&world.base, view_of(before), &need);

@@ -8,8 +8,10 @@ use stdx::Put;
 impl FrozenMutation {
     /// The same, which carries these too. They carry nothing themselves.
     pub fn attach(self, others: Vec<FrozenMutation>) -> FrozenMutation {
-        if others.is_empty() {
-            return self;
+        match &others[..] {
+            [] => return self,
+            [one] if let Some(carries) = self.carrying(one) => return carries,
+            _ => {}
         }
         let (alone, mut all) = self.detach();
         all.extend(others);
@@ -28,11 +30,29 @@ impl FrozenMutation {
         FrozenMutation(out.into_boxed_slice())
     }
 
+    /// The same, which carries this one, where it carries nothing yet.
+    fn carrying(&self, one: &FrozenMutation) -> Option<FrozenMutation> {
+        let (view, one) = (FrozenView::trusted(&self.0).ok()?, FrozenView::trusted(&one.0).ok()?);
+        if view.has_attached {
+            return None;
+        }
+        assert!(!one.has_attached, "carried-once: what is attached carries something");
+        let bytes = one.bytes.len();
+        let length_bytes = stdx::vint::size(bytes as u64);
+        let mut out = Vec::with_capacity(view.bytes.len() + 1 + length_bytes + bytes);
+        out.put(view.bytes);
+        out[view.flags_at()] |= HAS_ATTACHED;
+        out.put_vint(1);
+        out.put_vint_bytes(one.bytes);
+        Some(FrozenMutation(out.into_boxed_slice()))
+    }
+
     /// The same without what it carries, and that.
     pub fn detach(self) -> (FrozenMutation, Vec<FrozenMutation>) {
         match FrozenView::trusted(&self.0) {
             Ok(view) if view.has_attached => {
-                (view.alone(), view.attached().map(|one| one.to_owned()).collect())
+                let (alone, attached) = view.apart();
+                (alone, attached.map(|one| one.to_owned()).collect())
             }
             _ => (self, Vec::new()),
         }
@@ -56,13 +76,23 @@ impl<'a> FrozenView<'a> {
 
     /// The same without what it carries.
     pub fn alone(&self) -> FrozenMutation {
-        let Some(flags_at) = flags_at(self.bytes).filter(|_| self.has_attached) else {
-            return self.to_owned();
-        };
-        let (end, _) = behind_rows(self);
+        self.apart().0
+    }
+
+    /// The same without what it carries, and that.
+    pub fn apart(&self) -> (FrozenMutation, Attached<'a>) {
+        if !self.has_attached {
+            return (self.to_owned(), self.attached());
+        }
+        let (end, attached) = behind_rows(self);
         let mut alone: Box<[u8]> = self.bytes[..self.bytes.len() - end.rest().len()].into();
-        alone[flags_at] &= !HAS_ATTACHED;
-        FrozenMutation(alone)
+        alone[self.flags_at()] &= !HAS_ATTACHED;
+        (FrozenMutation(alone), attached)
+    }
+
+    /// Where the flags stand: behind the key.
+    fn flags_at(&self) -> usize {
+        offset_in(self.bytes, self.key) as usize + self.key.len()
     }
 
     /// The mutation itself.

@@ -25,6 +25,35 @@ pub struct RowBuilder {
     has_head: bool,
 }
 
+/// Of [`RowBuilder::as_marker`].
+#[derive(Debug)]
+pub struct AsMarker<'b> {
+    form: u8,
+    last: &'b mut Option<ColumnId>,
+    out: &'b mut Vec<u8>,
+}
+
+impl AsMarker<'_> {
+    /// The value of a column. Panics if `column` is not greater than the last one.
+    #[inline]
+    pub fn put(&mut self, column: ColumnId, value: &[u8]) {
+        check_order(*self.last, column);
+        *self.last = Some(column);
+        if column.0 < 0x80 >> FORM_BITS && value.len() < 0x80 {
+            self.out.reserve(2 + value.len());
+            self.out.put(&[(column.0 as u8) << FORM_BITS | self.form, value.len() as u8]);
+            return self.out.put(value);
+        }
+        self.out.put_vint((column.0 as u64) << FORM_BITS | self.form as u64);
+        self.out.put_vint_bytes(value);
+    }
+}
+
+#[inline]
+fn check_order(last: Option<ColumnId>, column: ColumnId) {
+    assert!(last < Some(column), "{column:?} after {last:?}");
+}
+
 impl RowBuilder {
     /// Reuses `out` (cleared).
     pub fn new(mut out: Vec<u8>) -> RowBuilder {
@@ -80,7 +109,7 @@ impl RowBuilder {
             && column.0 < 0x80 >> FORM_BITS
             && value.len() < 0x80
         {
-            self.check_order(column);
+            check_order(self.last, column);
             self.last = Some(column);
             self.out.reserve(2 + value.len());
             self.out.put(&[(column.0 as u8) << FORM_BITS | LIVE_AT_BASE, value.len() as u8]);
@@ -89,24 +118,25 @@ impl RowBuilder {
         self.any_cell(column, cell);
     }
 
-    /// A value with the time and the lifetime of the row's marker. Panics if that is dead or not
-    /// there, beside a row tombstone, and if `column` is not greater than the last one.
-    #[inline]
+    /// A value with the time and the lifetime of the row's marker. Panics as
+    /// [`RowBuilder::as_marker`] and [`AsMarker::put`] do.
     pub fn value_as_marker(&mut self, column: ColumnId, value: &[u8]) {
+        self.as_marker().put(column, value);
+    }
+
+    /// Values with the time and the lifetime of the row's marker. Panics if that is dead or not
+    /// there, and beside a row tombstone.
+    pub fn as_marker(&mut self) -> AsMarker<'_> {
         let form = match self.marker {
             Some(Marker::Live { .. }) => LIVE_AT_BASE,
             Some(Marker::Expiring { .. }) => EXPIRING_AS_MARKER,
             _ => panic!("a value as a marker that is not live"),
         };
         assert!(self.tombstone.is_none(), "a value as a marker that may be covered");
-        self.begin_column(column);
-        if column.0 < 0x80 >> FORM_BITS && value.len() < 0x80 {
-            self.out.reserve(2 + value.len());
-            self.out.put(&[(column.0 as u8) << FORM_BITS | form, value.len() as u8]);
-            return self.out.put(value);
+        if !self.has_head {
+            self.write_head();
         }
-        self.out.put_vint((column.0 as u64) << FORM_BITS | form as u64);
-        self.out.put_vint_bytes(value);
+        AsMarker { form, last: &mut self.last, out: &mut self.out }
     }
 
     fn any_cell(&mut self, column: ColumnId, cell: Cell<'_>) {
@@ -238,16 +268,11 @@ impl RowBuilder {
     }
 
     fn begin_column(&mut self, column: ColumnId) {
-        self.check_order(column);
+        check_order(self.last, column);
         self.last = Some(column);
         if !self.has_head {
             self.write_head();
         }
-    }
-
-    #[inline]
-    fn check_order(&self, column: ColumnId) {
-        assert!(self.last < Some(column), "{column:?} after {:?}", self.last);
     }
 
     fn form_of(&self, cell: &Cell<'_>, base: i64) -> u8 {

@@ -33,8 +33,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use build::RowBuilder;
 pub(crate) use build::put_length_before;
+pub use build::{AsMarker, RowBuilder};
 pub use compact::{apply_tombstone, compact, is_live, live_parts};
 pub(crate) use compact::{for_each_deletion, is_all_live};
 pub use merge::{difference, merge, replaces, type_of};
@@ -56,6 +56,7 @@ const HAS_BASE: u8 = 0x20;
 const FLAGS_ALL: u8 = 0x3f;
 
 const FORM_BITS: u32 = 3;
+const FORM_MASK: u8 = (1 << FORM_BITS) - 1;
 const LIVE_AT_BASE: u8 = 0;
 const LIVE: u8 = 1;
 const EXPIRING_AS_MARKER: u8 = 2;
@@ -177,6 +178,9 @@ impl<'a> RowView<'a> {
     }
 
     fn trusted_head(bytes: &'a [u8]) -> RowView<'a> {
+        if let Some(row) = RowView::expiring(bytes) {
+            return row;
+        }
         RowView::parse_head(bytes).unwrap_or(RowView {
             bytes: &[0],
             marker: None,
@@ -184,6 +188,27 @@ impl<'a> RowView<'a> {
             shadowable: Tombstone::NONE,
             base: 0,
             columns: &[],
+        })
+    }
+
+    /// A row with a marker that expires and no deletion, as those of a table with a default TTL.
+    #[inline]
+    fn expiring(bytes: &'a [u8]) -> Option<RowView<'a>> {
+        let (flags, rest) = bytes.split_first()?;
+        if *flags != HAS_MARKER | MARKER_EXPIRES | HAS_BASE {
+            return None;
+        }
+        let (base, rest) = rest.split_first_chunk()?;
+        let (expiry, expiry_bytes) = stdx::vint::read(rest)?;
+        let (ttl, ttl_bytes) = stdx::vint::read(rest.get(expiry_bytes..)?)?;
+        let (timestamp, expiry) = (i64::from_be_bytes(*base), stdx::vint::unzigzag(expiry));
+        Some(RowView {
+            bytes,
+            marker: Some(Marker::Expiring { timestamp, expiry, ttl: ttl as i32 }),
+            tombstone: Tombstone::NONE,
+            shadowable: Tombstone::NONE,
+            base: timestamp,
+            columns: rest.get(expiry_bytes + ttl_bytes..)?,
         })
     }
 
@@ -252,10 +277,7 @@ impl<'a> RowView<'a> {
     /// `i64::MAX` where there is nothing.
     #[inline]
     pub fn oldest_live(&self) -> i64 {
-        match self.values_of_one_time() {
-            Some((timestamp, _)) => timestamp,
-            None => self.oldest_of_several(),
-        }
+        self.only_time().unwrap_or_else(|| self.oldest_of_several())
     }
     fn oldest_of_several(&self) -> i64 {
         self.oldest_plain().unwrap_or_else(|| self.live_timestamps().min().unwrap_or(i64::MAX))
@@ -270,7 +292,7 @@ impl<'a> RowView<'a> {
         let mut cursor = Cursor::new(self.columns);
         while !cursor.is_empty() {
             let head = cursor.vint("column head").ok()?;
-            let delta = match (head & ((1 << FORM_BITS) - 1)) as u8 {
+            let delta = match head as u8 & FORM_MASK {
                 LIVE_AT_BASE => 0,
                 LIVE => cursor.svint("cell timestamp").ok()?,
                 _ => return None,
@@ -333,6 +355,35 @@ impl<'a> RowView<'a> {
         let holds_some = self.marker.is_some() || !self.columns.is_empty();
         (is_whole && holds_some).then(|| (self.base, self.at_base()))
     }
+    /// The time of a row that holds something, all of which was written at once: values that live
+    /// for ever, or for as long as the marker. `None`: of any other row.
+    #[inline]
+    fn only_time(&self) -> Option<i64> {
+        let flags = *self.bytes.first()?;
+        let is_whole = flags & !(HAS_MARKER | MARKER_EXPIRES) == HAS_BASE;
+        if !is_whole || (self.marker.is_none() && self.columns.is_empty()) {
+            return None;
+        }
+        let as_marker = if flags & MARKER_EXPIRES == 0 { 0 } else { EXPIRING_AS_MARKER };
+        // What a head of one byte does not have, of such a value.
+        let others = 0x80 | (FORM_MASK & !as_marker);
+        let mut at = 0;
+        while let Some([head, length]) = self.columns.get(at..).and_then(<[u8]>::first_chunk)
+            && head & others == 0
+            && *length < 0x80
+        {
+            at += 2 + *length as usize;
+        }
+        let mut cursor = Cursor::new(self.columns.get(at..).unwrap_or(self.columns));
+        while !cursor.is_empty() {
+            let form = cursor.vint("column head").ok()? as u8 & FORM_MASK;
+            if form & !as_marker != LIVE_AT_BASE {
+                return None;
+            }
+            cursor.vint_bytes("cell value").ok()?;
+        }
+        Some(self.base)
+    }
     /// Its columns up to the first one that is anything but a value with the timestamp of the row.
     #[inline]
     fn at_base(&self) -> ValuesAtBase<'a> {
@@ -355,10 +406,7 @@ impl<'a> RowView<'a> {
     /// The greatest timestamp of anything in the row.
     #[inline]
     pub fn last_update(&self) -> i64 {
-        match self.values_of_one_time() {
-            Some((timestamp, _)) => timestamp,
-            None => self.last_of_several(),
-        }
+        self.only_time().unwrap_or_else(|| self.last_of_several())
     }
     fn last_of_several(&self) -> i64 {
         let head = self.marker.map_or(NO_TIMESTAMP, |marker| marker.timestamp());
@@ -406,7 +454,7 @@ impl<const AT_BASE: bool> Values<'_, AT_BASE> {
         // As `next`, without a look at ids and values.
         let mut at = 0;
         while let Some([head, length]) = self.rest.get(at..).and_then(<[u8]>::first_chunk)
-            && head & (0x80 | ((1 << FORM_BITS) - 1)) == LIVE_AT_BASE
+            && head & (0x80 | FORM_MASK) == LIVE_AT_BASE
             && *length < 0x80
         {
             at += 2 + *length as usize;
@@ -424,7 +472,7 @@ impl<'a, const AT_BASE: bool> Iterator for Values<'a, AT_BASE> {
     fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
         // Heads and lengths of one byte each, as nearly all are.
         if let [head @ 0..0x80, length @ 0..0x80, rest @ ..] = self.rest
-            && head & ((1 << FORM_BITS) - 1) == LIVE_AT_BASE
+            && head & FORM_MASK == LIVE_AT_BASE
             && let Some((value, rest)) = rest.split_at_checked(*length as usize)
         {
             self.rest = rest;
@@ -438,7 +486,7 @@ impl<'a, const AT_BASE: bool> Values<'a, AT_BASE> {
     fn next_long(&mut self) -> Option<(ColumnId, &'a [u8])> {
         let mut cursor = Cursor::new(self.rest);
         let head = cursor.vint("column head").ok()?;
-        match (head & ((1 << FORM_BITS) - 1)) as u8 {
+        match head as u8 & FORM_MASK {
             LIVE_AT_BASE => {}
             LIVE if !AT_BASE => {
                 cursor.vint("cell timestamp").ok()?;
@@ -476,7 +524,7 @@ impl<'a> Columns<'a> {
         let head = cursor.vint("column head")?;
         let id = u32::try_from(head >> FORM_BITS);
         let id = ColumnId(id.map_err(|_| cursor.damaged("column id over 32 bits"))?);
-        let form = (head & ((1 << FORM_BITS) - 1)) as u8;
+        let form = head as u8 & FORM_MASK;
         if form == MULTI {
             return Ok((id, RawData::Multi(cursor.vint_bytes("collection")?)));
         }

@@ -4,7 +4,8 @@
 //! anybody is told of the write: it knows the time, the stream, and the state before, where that is
 //! wanted (crate `derived`, `log`). The rows are attached to the write, and go with it through
 //! messages, hints, batchlogs and the proposals of conditional writes. Each replica writes both in
-//! one group of the commitlog (`super::derived`).
+//! one group of the commitlog (`super::derived`). Where the write and its rows are of this shard,
+//! and go to nobody else, nothing is attached: both enter as one group at once.
 //!
 //! Invariants
 //!  - *made-once*: who passes a write on, replays it, repairs or moves it makes no rows of a log.
@@ -20,14 +21,14 @@ use super::{BatchEntry, Coordinator};
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, ReadOptions, WriteOptions};
 use cluster::{Schema, TableEntry};
-use derived::log::{Before, LogPlan, LogWrite, Origin};
+use derived::log::{Before, LogPlan, LogRows, LogWrite, Origin};
 use model::{TableId, TableSchema, Token};
 use mutation::page::{Page, ReadCommand};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::Erased;
 use runtime::task::join_all;
 use runtime::time::{Instant, wall_micros};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use stdx::{Damaged, HashMap};
 
@@ -42,6 +43,8 @@ const _: () = assert!(PAGE_BYTES_MAX < BEFORE_BYTES_MAX, "a page is within what 
 #[derive(Default)]
 pub(crate) struct Plans {
     known: RefCell<HashMap<TableId, Rc<Known>>>,
+    /// For the rows of the next write.
+    buffer: Cell<Vec<u8>>,
 }
 
 /// How a log follows its table, and the schemas of which that is known.
@@ -51,9 +54,15 @@ struct Known {
     plan: LogPlan,
 }
 
+/// A write, and the rows that it adds to the log of its table, if it does not carry them.
+pub(crate) struct Logged {
+    pub(crate) write: FrozenMutation,
+    pub(crate) rows: LogRows,
+}
+
 /// A write with what it adds to its log, or what has to be read first.
 pub(crate) enum Logging {
-    Done(FrozenMutation),
+    Done(Logged),
     Waits(Box<Imaged>),
 }
 
@@ -77,7 +86,7 @@ impl Coordinator {
     ) -> Result<FrozenMutation, WriteError> {
         debug_assert!(table.log.is_some(), "no-vain-read: {} has no log", table.schema.name);
         match self.begin_logging(table.schema.id, write, origin)? {
-            Logging::Done(write) => Ok(write),
+            Logging::Done(logged) => Ok(logged.attached()),
             Logging::Waits(imaged) => self.read_images(imaged, options).await,
         }
     }
@@ -110,9 +119,11 @@ impl Coordinator {
     ) -> Result<Logging, WriteError> {
         let schema = self.cluster.schema();
         // As it is now: it may have been altered since the statement was prepared.
-        let Some(table) = schema.table_by_id(table) else { return Ok(Logging::Done(write)) };
+        let Some(table) = schema.table_by_id(table) else {
+            return Ok(Logging::Done(Logged::as_it_is(write)));
+        };
         let Some(log) = table.log.and_then(|log| schema.table_by_id(log)) else {
-            return Ok(Logging::Done(write));
+            return Ok(Logging::Done(Logged::as_it_is(write)));
         };
         let known = self.logs.of(&schema, table, log).map_err(|why| {
             tracing::error!(target: "cdc", "{why}: nothing can be written to its base table");
@@ -120,12 +131,15 @@ impl Coordinator {
         })?;
         let view = FrozenView::trusted(&write.0).map_err(damaged)?;
         if view.has_attached() {
-            return Ok(Logging::Done(write));
+            return Ok(Logging::Done(Logged::as_it_is(write)));
         }
-        match known.plan.read(view, now_secs(wall_micros())) {
+        let now = wall_micros();
+        match known.plan.read(view, now_secs(now)) {
             None => {
-                let added = self.add(table, &known, write, (&Before::nothing(), origin));
-                added.map(Logging::Done)
+                let before = &Before::nothing();
+                let what = LogWrite { write: view, before, origin, now: now_secs(now) };
+                let rows = self.log_rows(table, &known, &what, now)?;
+                Ok(Logging::Done(Logged { write, rows }))
             }
             Some(command) => {
                 let command = ReadCommand { bytes_max: PAGE_BYTES_MAX, ..command };
@@ -155,23 +169,53 @@ impl Coordinator {
         })
     }
 
-    /// Attaches the rows of the log (*made-once*).
-    fn add(
+    /// The rows of the log (*made-once*), at a time in microseconds.
+    fn log_rows(
         &self,
         table: &TableEntry,
         known: &Known,
-        write: FrozenMutation,
-        (before, origin): (&Before, Origin),
-    ) -> Result<FrozenMutation, WriteError> {
-        let view = FrozenView::trusted(&write.0).map_err(damaged)?;
-        let (token, now) = (Token::of(view.key()), wall_micros());
-        debug_assert!(view.table() == known.base.id, "of-this-version: a write of another table");
-        let what = LogWrite { write: view, before, origin, now: now_secs(now) };
+        what: &LogWrite<'_>,
+        now: i64,
+    ) -> Result<LogRows, WriteError> {
+        let token = Token::of(what.write.key());
+        debug_assert!(
+            what.write.table() == known.base.id,
+            "of-this-version: a write of another table"
+        );
         let streams = self.cluster.streams(table);
         let stream = |micros| streams.stream_of(token, micros, now).map(|it| it.0);
-        let rows = known.plan.log(&what, stream, cluster::uuids::time_uuid_at);
-        let rows = rows.map_err(|wrong| WriteError::Refused(wrong.to_string()))?;
-        Ok(write.attach(rows))
+        let uuid = cluster::uuids::time_uuid_at;
+        let mut buffer = self.logs.buffer.take();
+        let rows = known.plan.log(what, stream, uuid, &mut buffer);
+        self.logs.buffer.set(buffer);
+        rows.map_err(|wrong| WriteError::Refused(wrong.to_string()))
+    }
+
+    /// Applies a write and its rows of the log on the shard that owns it.
+    pub(crate) async fn apply_logged(
+        &self,
+        table: &TableEntry,
+        (shard, token): (u16, Token),
+        logged: Logged,
+    ) -> Result<(), storage::WriteError> {
+        if shard != self.shard || !self.enter_together(table, token, &logged.rows) {
+            return Box::pin(self.apply(shard, logged.attached())).await;
+        }
+        let Logged { write, rows } = logged;
+        debug_assert!(!rows.is_empty(), "both-or-neither: {} has no log", table.schema.name);
+        self.storage.apply_with(write, rows).await
+    }
+}
+
+impl Logged {
+    /// One that adds nothing, or carries it already.
+    fn as_it_is(write: FrozenMutation) -> Logged {
+        Logged { write, rows: LogRows::new() }
+    }
+
+    /// The write, which carries what it adds.
+    pub(crate) fn attached(self) -> FrozenMutation {
+        self.write.attach(self.rows.into_vec())
     }
 }
 
@@ -207,7 +251,10 @@ impl Imaged {
                 None => break,
             }
         }
-        coordinator.add(&table, &known, write, (&before, origin))
+        let (view, now) = (FrozenView::trusted(&write.0).map_err(damaged)?, wall_micros());
+        let what = LogWrite { write: view, before: &before, origin, now: now_secs(now) };
+        let rows = coordinator.log_rows(&table, &known, &what, now)?;
+        Ok(Logged { write, rows }.attached())
     }
 }
 

@@ -38,8 +38,8 @@ use crate::range;
 use crate::rate::Counts;
 use crate::scan::Scan;
 use crate::virtual_read;
-use ::derived::log::Origin;
-use cdc::Logging;
+use ::derived::log::{LogRows, Origin};
+use cdc::{Logged, Logging};
 use cluster::traffic::{Failure, InFlight, Work};
 use cluster::{Cluster, Replication, Schema, TableEntry, TableKind, Traffic};
 use messaging::Messaging;
@@ -208,7 +208,7 @@ impl Coordinator {
         let storage: Rc<Storage> = runtime::local::get();
         let views = derived::Views::new(&storage);
         background.spawn(derived::keep_bringing(views.outbox.clone()));
-        storage.derive_with(Some(Rc::new(derived::Hook)));
+        storage.derive_with(Some(Rc::new(derived::Hook::new(&views))));
         runtime::local::set(Rc::new(Coordinator {
             config,
             cluster: runtime::local::get(),
@@ -288,22 +288,30 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
-        let mutation = match table.log {
-            None => mutation,
-            Some(_) => match self.begin_logging(table.schema.id, mutation, Origin::Client)? {
-                Logging::Done(mutation) => mutation,
-                Logging::Waits(imaged) => self.read_images(imaged, options).await?,
-            },
-        };
+        let mut rows = LogRows::new();
+        let mut mutation = mutation;
+        if table.log.is_some() {
+            match self.begin_logging(table.schema.id, mutation, Origin::Client)? {
+                Logging::Done(logged) => (mutation, rows) = (logged.write, logged.rows),
+                Logging::Waits(imaged) => mutation = self.read_images(imaged, options).await?,
+            }
+        }
         let _entered = Epochs::enter(&*self.epochs);
         if let Some(replicas) = self.writers(table, token) {
+            let mutation = Logged { write: mutation, rows }.attached();
             return Erased::new(|| self.write_spread(table, replicas, mutation, options)).await;
         }
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);
         let begun = self.begin_write(options, 1);
         let shard = table.tablets.shard_of(token);
-        let applied = timeout(options.timeout, self.apply(shard, mutation)).await;
+        let applied = match rows.is_empty() {
+            true => timeout(options.timeout, self.apply(shard, mutation)).await,
+            false => {
+                let logged = Logged { write: mutation, rows };
+                timeout(options.timeout, self.apply_logged(table, (shard, token), logged)).await
+            }
+        };
         self.end_write(table, options, begun, applied)
     }
 

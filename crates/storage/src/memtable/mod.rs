@@ -285,7 +285,9 @@ impl Memtable {
         let mut scratch = self.scratch.borrow_mut();
         let mut grown = Grown::default();
         let mut added = 0;
-        self.oldest_live.set(self.oldest_live.get().min(ahead.oldest_live(view)));
+        if let Some(oldest) = ahead.oldest() {
+            self.note_oldest(oldest);
+        }
         let shared = partitions.entry(key, || {
             added += 1;
             grown.add(blob_bytes(view.key().len()) + boxed_bytes::<Partition>() + SLOT_BYTES);
@@ -335,8 +337,12 @@ impl Memtable {
         (scratch, grown): (&mut Scratch, &mut Grown),
     ) -> usize {
         let mut added = 0;
+        let looks = ahead.oldest().is_none();
         partition.tombstone = partition.tombstone.merge(view.tombstone());
         if let Some(row) = view.static_row() {
+            if looks {
+                self.note_oldest(row.oldest_live());
+            }
             let merged = ahead.next();
             match &mut partition.static_row {
                 Some(old) => old.merge_or_put(merged, (schema, row), scratch, grown),
@@ -353,6 +359,9 @@ impl Memtable {
             partition.delete(&self.order, range, grown);
         }
         for (key, row) in view.rows() {
+            if looks {
+                self.note_oldest(row.oldest_live());
+            }
             let mut merged = ahead.next();
             let first = |grown: &mut Grown| Row::first(row, merged.take(), scratch, grown);
             match partition.rows.entry(&self.order, key, first, grown) {
@@ -367,6 +376,11 @@ impl Memtable {
         }
         debug_assert!(ahead.is_used_up(), "same-row: what was merged ahead is left");
         added
+    }
+
+    #[inline]
+    fn note_oldest(&self, timestamp: i64) {
+        self.oldest_live.set(self.oldest_live.get().min(timestamp));
     }
 
     /// Notes how large a row has become, where that is of interest.

@@ -6,7 +6,7 @@
 
 use super::footprint::{Grown, blob_bytes, vec_bytes};
 use super::row::Row;
-use super::tree::{NODE_MAX, Tree};
+use super::tree::{NODE_MAX, Tree, find};
 use model::ClusteringOrder;
 use mutation::Direction;
 use std::ops::ControlFlow;
@@ -72,7 +72,7 @@ impl Rows {
         }
         let found = match self {
             Rows::Few(rows) => {
-                let at = match rows.binary_search_by(|(row, _)| place(row)) {
+                let at = match find(rows, true, &place) {
                     Ok(at) => at,
                     Err(at) => {
                         let before = vec_bytes::<(Bytes, Row)>(rows.capacity());

@@ -27,6 +27,9 @@ pub(super) const NODE_MAX: usize = 32;
 #[derive(Clone)]
 pub(super) struct Tree<V> {
     root: Rc<Node<V>>,
+    /// Whether the latest entry was added at the end: then the next one is looked for there first.
+    /// What comes in order, such as a log, is mostly added there.
+    ascends: bool,
 }
 
 #[derive(Clone)]
@@ -44,7 +47,7 @@ impl<V: Clone> Tree<V> {
     pub(super) fn of_few(entries: Vec<(Bytes, V)>, grown: &mut Grown) -> Tree<V> {
         assert!(entries.len() <= NODE_MAX, "bounded-nodes");
         grown.add(boxed_bytes::<Node<V>>());
-        Tree { root: Rc::new(Node::Leaf(entries)) }
+        Tree { root: Rc::new(Node::Leaf(entries)), ascends: true }
     }
 
     /// The value at `place`; where there is none, `make` says what it becomes, with its key.
@@ -62,18 +65,20 @@ impl<V: Clone> Tree<V> {
             grown.add(boxed_bytes::<Node<V>>() + vec_bytes::<(Bytes, Rc<Node<V>>)>(2));
             self.root = Rc::new(Node::Inner(children));
         }
-        let mut node = &mut self.root;
+        let at_end = std::mem::take(&mut self.ascends);
+        let (mut node, mut is_last) = (&mut self.root, true);
         loop {
             let before = node.capacity_bytes();
             match Rc::make_mut(node) {
                 Node::Leaf(entries) => {
-                    let at = match entries.binary_search_by(|(key, _)| place(key)) {
+                    let at = match find(entries, at_end, &place) {
                         Ok(at) => at,
                         Err(at) => {
                             insert(entries, at, make());
                             at
                         }
                     };
+                    self.ascends = is_last && at + 1 == entries.len();
                     debug_assert!(entries.len() <= NODE_MAX, "bounded-nodes: {}", entries.len());
                     debug_assert!(
                         entries[..at].iter().all(|(key, _)| place(key).is_lt())
@@ -86,7 +91,12 @@ impl<V: Clone> Tree<V> {
                 }
                 Node::Inner(children) => {
                     debug_assert!(!children.is_empty(), "no-empty-node");
-                    let mut at = child_of(children, &place);
+                    let mut at = match children.last() {
+                        Some((key, _)) if at_end && 1 < children.len() && place(key).is_le() => {
+                            children.len() - 1
+                        }
+                        _ => child_of(children, &place),
+                    };
                     if children[at].1.is_full() {
                         let (key, right) = split(&mut children[at].1, &place, grown);
                         let goes_right = place(&key).is_le();
@@ -94,6 +104,7 @@ impl<V: Clone> Tree<V> {
                         at += goes_right as usize;
                     }
                     grown.change(before, vec_bytes::<(Bytes, Rc<Node<V>>)>(children.capacity()));
+                    is_last &= at + 1 == children.len();
                     node = &mut children[at].1;
                 }
             }
@@ -192,6 +203,23 @@ impl<V: Clone> Node<V> {
             None => {}
         }
     }
+}
+
+/// Where the entry of a place stands, or would; looked for at the end first, if it is likely there.
+#[inline]
+pub(super) fn find<V>(
+    entries: &[(Bytes, V)],
+    at_end: bool,
+    place: &impl Place,
+) -> Result<usize, usize> {
+    if at_end && let Some((last, _)) = entries.last() {
+        match place(last) {
+            Ordering::Less => return Err(entries.len()),
+            Ordering::Equal => return Ok(entries.len() - 1),
+            Ordering::Greater => {}
+        }
+    }
+    entries.binary_search_by(|(key, _)| place(key))
 }
 
 /// The child that has, or would have, what is looked for.

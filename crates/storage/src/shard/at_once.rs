@@ -5,10 +5,11 @@
 
 use super::Shard;
 use super::before::Before;
-use super::deriving::{Deriving, Promise};
+use super::deriving::{Deriving, Follower, Promise};
 use super::write::{Entered, Target};
 use crate::error::WriteError;
-use mutation::FrozenMutation;
+use mutation::{FrozenMutation, FrozenView};
+use smallvec::SmallVec;
 use std::rc::Rc;
 use stdx::buggify;
 
@@ -20,14 +21,57 @@ impl Shard {
         mutation: &FrozenMutation,
         promise: Promise,
     ) -> Result<(), WriteError> {
-        match self.derive_at_once(target, mutation) {
+        match self.derive_at_once(target) {
             Some(entered) => self.keep(entered, promise).await,
             None => self.derive(std::slice::from_ref(mutation), promise).await,
         }
     }
 
+    /// As [`Shard::apply`], of a mutation and others of this shard that are to be written with it,
+    /// or not at all (*one-group*).
+    pub(crate) async fn apply_with(
+        &self,
+        mutation: &FrozenMutation,
+        others: SmallVec<[FrozenMutation; 1]>,
+    ) -> Result<(), WriteError> {
+        debug_assert!(!others.contains(mutation), "one-group: a mutation with itself");
+        match self.enter_with(mutation, &others)? {
+            Some(entered) => self.keep(entered, Promise::AsConfigured).await,
+            None => {
+                let carries = mutation.clone().attach(others.into_vec());
+                Box::pin(self.apply(&carries)).await
+            }
+        }
+    }
+
+    /// Enters them, if nothing follows from them and nobody has to be waited for.
+    fn enter_with(
+        &self,
+        mutation: &FrozenMutation,
+        others: &[FrozenMutation],
+    ) -> Result<Option<Entered>, WriteError> {
+        let target = self.target(mutation)?;
+        let Target { table, view, .. } = &target;
+        debug_assert!(!others.is_empty(), "one-group: {} with nothing", table.id);
+        if target.derives()
+            || table.newer_than_drops(view).is_some()
+            || !self.can_enter(table)
+            || buggify!("a write derives step by step", 4)
+        {
+            return Ok(None);
+        }
+        let Some(deriving) = self.deriving.borrow().clone() else { return Ok(None) };
+        debug_assert!(!view.has_attached(), "one-group: {} carries others besides", table.id);
+        let views = others.iter().map(|other| FrozenView::trusted(&other.0));
+        let entered = self.enter_at_once((&target, view), views);
+        if entered.is_some() {
+            deriving.entered(others.len());
+        }
+        Ok(entered)
+    }
+
     /// Enters a mutation with what follows from it, if nobody has to be waited for.
-    fn derive_at_once(&self, target: &Target<'_>, mutation: &FrozenMutation) -> Option<Entered> {
+    fn derive_at_once(&self, target: &Target<'_>) -> Option<Entered> {
         let Target { table, tablet, key, view, .. } = target;
         debug_assert!(target.derives(), "one-test: nothing follows from a write of {}", table.id);
         let is_free = !self.deriving_locks.is_held(table.id, &key.key);
@@ -36,11 +80,12 @@ impl Shard {
         }
         let deriving: Rc<dyn Deriving> = self.deriving.borrow().clone()?;
         let following = deriving.at_once(*view, &Before::new(table, tablet, key))?;
-        let count = following.others.len();
+        let others = || following.others.iter().map(Follower::view);
         let entered = match &following.alone {
-            None => self.enter_at_once(target, mutation, &following.others)?,
+            None => self.enter_at_once((target, view), others())?,
             Some(alone) => {
-                self.enter_at_once(&target.detached(alone)?, alone, &following.others)?
+                let alone = FrozenView::trusted(&alone.0).ok()?;
+                self.enter_at_once((target, &alone), others())?
             }
         };
         debug_assert!(
@@ -48,7 +93,7 @@ impl Shard {
             "not-past-a-lock: of {}, {key:?}",
             table.id
         );
-        deriving.entered(count);
+        deriving.entered(following.others.len());
         Some(entered)
     }
 }

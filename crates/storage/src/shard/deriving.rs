@@ -35,6 +35,7 @@ use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
 use smallvec::SmallVec;
 use std::rc::Rc;
+use stdx::Damaged;
 
 /// What a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub trait Deriving {
 
     /// What follows from a mutation and what it carries, if all of it is of this shard and is known
     /// now: it enters with it, in this step. `None`: it goes by [`Deriving::write`].
-    fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following>;
+    fn at_once<'m>(&self, mutation: FrozenView<'m>, before: &Before<'_>) -> Option<Following<'m>>;
 
     /// So many mutations that [`Deriving::at_once`] gave are visible.
     fn entered(&self, count: usize);
@@ -64,11 +65,30 @@ pub trait Deriving {
 
 /// What enters with a mutation, or for it.
 #[derive(Debug, Default)]
-pub struct Following {
+pub struct Following<'m> {
     /// The mutation without what it carried; `None`: it carried nothing.
     pub alone: Option<FrozenMutation>,
     /// What it carried, and what follows from it: mostly one or two.
-    pub others: SmallVec<[FrozenMutation; 2]>,
+    pub others: SmallVec<[Follower<'m>; 2]>,
+}
+
+/// A mutation that enters with another.
+#[derive(Debug)]
+pub enum Follower<'m> {
+    /// Where it stands in the mutation that carries it.
+    Carried(&'m [u8]),
+    Derived(FrozenMutation),
+}
+
+impl Follower<'_> {
+    /// The mutation.
+    #[inline]
+    pub fn view(&self) -> Result<FrozenView<'_>, Damaged> {
+        match self {
+            Follower::Carried(bytes) => FrozenView::trusted(bytes),
+            Follower::Derived(mutation) => FrozenView::trusted(&mutation.0),
+        }
+    }
 }
 
 impl Shard {

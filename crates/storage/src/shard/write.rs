@@ -43,7 +43,10 @@ impl Shard {
         mutation: &'m FrozenMutation,
     ) -> Result<Target<'m>, WriteError> {
         // Made by a builder, or checked where it came in (*vouched-for*).
-        let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
+        self.target_of(FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?)
+    }
+
+    fn target_of<'m>(&self, view: FrozenView<'m>) -> Result<Target<'m>, WriteError> {
         let id = view.table();
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey::new(Bytes::copy_from(view.key()));
@@ -128,18 +131,18 @@ impl Shard {
         table.dirty.is_open() && !self.refuses()
     }
 
-    /// As [`Shard::enter_all`], of a mutation and what enters with it, where nothing has to be
-    /// waited for; otherwise nothing is done.
-    pub(super) fn enter_at_once(
+    /// As [`Shard::enter_all`], of a mutation without what it carried and what enters with it,
+    /// where nothing has to be waited for; otherwise nothing is done.
+    pub(super) fn enter_at_once<'m>(
         &self,
-        first: &Target<'_>,
-        mutation: &FrozenMutation,
-        following: &[FrozenMutation],
+        (first, alone): (&Target<'_>, &FrozenView<'_>),
+        following: impl Iterator<Item = Result<FrozenView<'m>, Damaged>>,
     ) -> Option<Entered> {
+        debug_assert!(alone.key() == &first.key.key[..], "one-group: of another partition");
         let kind = first.table.log;
         let mut others: SmallVec<[Target<'_>; 2]> = SmallVec::new();
         for one in following {
-            let target = self.target(one).ok()?;
+            let target = self.target_of(one.ok()?).ok()?;
             let table = &target.table;
             debug_assert!(!table.derives.get(), "nothing-underived: of {}", table.id);
             if table.log != kind || table.newer_than_drops(&target.view).is_some() {
@@ -147,21 +150,22 @@ impl Shard {
             }
             others.push(target);
         }
-        let targets = || std::iter::once(first).chain(&others);
-        let bytes = std::iter::once(mutation).chain(following).map(|one| &one.0[..]);
-        let logged = targets().zip(bytes).filter(|(target, _)| target.logged);
+        let others = || others.iter().map(|it| (it, &it.view));
+        let all = || std::iter::once((first, alone)).chain(others());
+        let logged = all().filter(|(target, _)| target.logged);
         let entries: SmallVec<[(TableId, &[u8]); 3]> =
-            logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
+            logged.map(|(target, view)| (target.table.id, view.bytes())).collect();
         let log = self.log_of(kind);
         if entries.is_empty() {
-            targets().for_each(|target| target.enter(log, &[]));
+            all().for_each(|(target, view)| target.put(view, log, &[]));
             return Some(Entered(None));
         }
         if log.cuts(group_bytes(&entries)) {
             return None;
         }
         let appended = log.append(&entries).ok()?;
-        targets().for_each(|target| target.enter(log, &[appended.position.segment]));
+        let held = [appended.position.segment];
+        all().for_each(|(target, view)| target.put(view, log, &held));
         Some(Entered(Some((kind, appended))))
     }
 
@@ -373,21 +377,6 @@ fn newer_than_drops(
 }
 
 impl Target<'_> {
-    /// The same of the mutation without what it carried.
-    pub(super) fn detached<'m>(&self, alone: &'m FrozenMutation) -> Option<Target<'m>> {
-        let view = FrozenView::trusted(&alone.0).ok()?;
-        debug_assert!(!view.has_attached(), "one-group: {} still carries others", self.table.id);
-        debug_assert!(view.key() == &self.key.key[..], "one-group: of another partition");
-        Some(Target {
-            logged: self.logged,
-            table: self.table.clone(),
-            tablet: self.tablet.clone(),
-            key: self.key.clone(),
-            view,
-            ahead: Cell::default(),
-        })
-    }
-
     /// Whether more is written with it.
     #[inline]
     pub(super) fn derives(&self) -> bool {
@@ -412,7 +401,12 @@ impl Target<'_> {
 
     /// Puts the mutation, an entry of which these segments of the log hold, into its memtable.
     fn enter(&self, log: &Commitlog, held: &[SegmentId]) {
-        let Target { table, tablet, key, view, logged, ahead } = self;
+        self.put(&self.view, log, held);
+    }
+
+    /// The same of what there is of the mutation without what it carried.
+    fn put(&self, view: &FrozenView<'_>, log: &Commitlog, held: &[SegmentId]) {
+        let Target { table, tablet, key, logged, ahead, .. } = self;
         debug_assert!(!*logged || !held.is_empty(), "logged-first: in no segment");
         assert!(!view.has_attached(), "one-group: what is attached would be lost");
         let held = if *logged { held } else { &[] };

@@ -40,6 +40,7 @@ use runtime::io::IoError;
 use runtime::task::{JoinHandle, Scope, join_all};
 use runtime::time::{Instant, timeout};
 use runtime::{group, local, on_all_shards};
+use smallvec::SmallVec;
 use sstable::{FilterHits, IndexCache};
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -250,6 +251,16 @@ impl Storage {
     /// Writes one mutation of a partition of this shard.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
         self.shard.apply(&mutation).await
+    }
+
+    /// As [`Storage::apply`], of a mutation and others of this shard that are to be written with
+    /// it, or not at all.
+    pub async fn apply_with(
+        &self,
+        mutation: FrozenMutation,
+        others: SmallVec<[FrozenMutation; 1]>,
+    ) -> Result<(), WriteError> {
+        self.shard.apply_with(&mutation, others).await
     }
 
     /// As [`Storage::apply`], but returns when the write is on the disk, whatever the sync mode.

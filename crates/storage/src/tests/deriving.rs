@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::shard::deriving::{Deriving, Promise};
-use crate::{Before, Following, StorageError, WriteError};
+use crate::{Before, Follower, Following, StorageError, WriteError};
 use mutation::FrozenView;
 use reader::LocalFuture;
 use runtime::task::join;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::cell::Cell as StdCell;
 use stdx::Prng;
 use testkit::SimNode;
@@ -66,12 +66,13 @@ impl Deriving for Mirror {
         })
     }
 
-    fn at_once(&self, mutation: FrozenView<'_>, _: &Before<'_>) -> Option<Following> {
+    fn at_once<'m>(&self, mutation: FrozenView<'m>, _: &Before<'_>) -> Option<Following<'m>> {
         if !self.at_once || self.writes_apart {
             return None;
         }
-        let mut others: SmallVec<_> = mirrored(mutation).into_iter().collect();
-        others.extend(mutation.attached().map(|one| one.to_owned()));
+        let mut others: SmallVec<_> =
+            mirrored(mutation).into_iter().map(Follower::Derived).collect();
+        others.extend(mutation.attached().map(|one| Follower::Carried(one.bytes())));
         let alone = mutation.has_attached().then(|| mutation.alone());
         Some(Following { alone, others })
     }
@@ -205,10 +206,13 @@ fn what_a_write_carries_enters_with_it_at_once() {
             storage.apply_all(vec![carries(at)]).await.unwrap();
             storage.apply_durably(carries(at)).await.unwrap();
             storage.apply_durably(one(100 + at)).await.unwrap();
+            let with = smallvec![write(&table(1), 4, 200 + at as u32, at, b"y")];
+            storage.apply_with(one(200 + at), with).await.unwrap();
         }
         let (calls, entered) = (mirror.calls.get(), mirror.entered.get());
-        assert_eq!(calls + entered, 120);
+        assert_eq!(calls + entered, 160);
         assert!(20 < entered && 0 < calls, "{entered} at once, {calls} not");
+        storage.apply_durably(one(300)).await.unwrap();
     });
     node.crash();
     node.run(async {
@@ -218,8 +222,9 @@ fn what_a_write_carries_enters_with_it_at_once() {
             let rows = rows(&storage, &table(id), partition).await;
             rows.into_keys().collect::<Vec<u32>>()
         };
-        assert_eq!(keys(2, 1).await, Vec::from_iter((0..40).chain(100..140)));
-        assert_eq!(keys(1, 4).await, Vec::from_iter(0..40));
+        let all = (0..40).chain(100..140).chain(200..240).chain([300]);
+        assert_eq!(keys(2, 1).await, Vec::from_iter(all));
+        assert_eq!(keys(1, 4).await, Vec::from_iter((0..40).chain(200..240)));
     });
 }
 

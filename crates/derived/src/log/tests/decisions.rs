@@ -112,7 +112,7 @@ fn logged(options: CdcOptions, there: &[Fact], facts: &[Fact], origin: Origin) -
     let what = LogWrite { write, before: &before, origin, now: NOW };
     let stream = |time| Ok::<_, String>(stream_of(time));
     let uuid = |time: i64| value::timeuuid_from_ticks(10 * time, [0x80; 8]);
-    let mutations = world.plan.log(&what, stream, uuid).expect("a log");
+    let mutations = world.plan.log(&what, stream, uuid, &mut Vec::new()).expect("a log");
     let rows = decode(&world, &mutations, NOW).expect("rows of a log");
     let lines: Vec<String> = rows.iter().map(|row| print(&world, row)).collect();
     lines.join("\n")

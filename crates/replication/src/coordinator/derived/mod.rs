@@ -96,7 +96,15 @@ pub struct Counters {
 }
 
 /// Hands the writes that storage has to the shard's coordinator.
-pub(super) struct Hook;
+pub(super) struct Hook {
+    outbox: Rc<Outbox>,
+}
+
+impl Hook {
+    pub(super) fn new(views: &Views) -> Hook {
+        Hook { outbox: views.outbox.clone() }
+    }
+}
 
 impl Deriving for Hook {
     fn write(
@@ -107,13 +115,11 @@ impl Deriving for Hook {
         Box::pin(async move { own_coordinator()?.write_with_all(mutations, promise).await })
     }
 
-    fn at_once(&self, mutation: FrozenView<'_>, before: &Before<'_>) -> Option<Following> {
+    fn at_once<'m>(&self, mutation: FrozenView<'m>, before: &Before<'_>) -> Option<Following<'m>> {
         own_coordinator().ok()?.following(mutation, before)
     }
 
     fn entered(&self, count: usize) {
-        if let Ok(coordinator) = own_coordinator() {
-            coordinator.views.outbox.counters.pushed_local.add(count as u64);
-        }
+        self.outbox.counters.pushed_local.add(count as u64);
     }
 }

@@ -20,7 +20,7 @@ use runtime::time::{timeout, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bytes, buggify};
-use storage::{Before, Following, PartitionGuard, Promise, SourceOptions, WriteError};
+use storage::{Before, Follower, Following, PartitionGuard, Promise, SourceOptions, WriteError};
 
 /// How long a write waits for others that derive from the same partition, and for room for what is
 /// on its way.
@@ -58,11 +58,11 @@ struct Held {
 impl Coordinator {
     /// What follows from a write of a partition of this shard, and what it carries, if all of it is
     /// of this shard and what has to be read for it is in memory.
-    pub(super) fn following(
+    pub(super) fn following<'m>(
         &self,
-        write: FrozenView<'_>,
+        write: FrozenView<'m>,
         before: &Before<'_>,
-    ) -> Option<Following> {
+    ) -> Option<Following<'m>> {
         let schema = self.cluster.schema();
         let table: &TableEntry = schema.table_by_id(write.table())?;
         let base = (table, before.token());
@@ -77,17 +77,18 @@ impl Coordinator {
     }
 
     /// Takes off what a write carries, if all of it is of this shard.
-    fn carried_at_once(
+    fn carried_at_once<'m>(
         &self,
         schema: &Schema,
         base: (&TableEntry, Token),
-        write: FrozenView<'_>,
-        following: &mut Following,
+        write: FrozenView<'m>,
+        following: &mut Following<'m>,
     ) -> Option<()> {
         if self.is_planted(Planted::LogsApart) {
             return None;
         }
-        for carried in write.attached() {
+        let (alone, attached) = write.apart();
+        for carried in attached {
             // What is not known yet is heard of first, and what is damaged is told, step by step.
             let to = schema.table_by_id(carried.table())?;
             carried.check_order(&to.schema.order).ok()?;
@@ -97,9 +98,9 @@ impl Coordinator {
                 return None;
             }
             debug_assert!(!carried.has_attached(), "with-the-write: carried twice");
-            following.others.push(carried.to_owned());
+            following.others.push(Follower::Carried(carried.bytes()));
         }
-        following.alone = Some(write.alone());
+        following.alone = Some(alone);
         Some(())
     }
 
@@ -109,7 +110,7 @@ impl Coordinator {
         schema: &Schema,
         base: (&TableEntry, Token),
         (write, before): (FrozenView<'_>, &Before<'_>),
-        following: &mut Following,
+        following: &mut Following<'_>,
     ) -> Option<()> {
         let plans = self.views.plans.of(schema, base.0).ok()?;
         let need = derived::need(&plans.base, &plans.plans, write);
@@ -132,7 +133,7 @@ impl Coordinator {
                 mutation.view().is_ok_and(|it| Token::of(it.key()) == token),
                 "with-the-write: what was derived is of another partition"
             );
-            following.others.push(mutation);
+            following.others.push(Follower::Derived(mutation));
         }
         Some(())
     }
@@ -322,7 +323,7 @@ impl Coordinator {
         let (permit, _) = self.storage.admit_read(base.id).await.map_err(unread)?;
         let _cpu = permit.need_cpu();
         let scope = PartitionScope::Key(key.clone());
-        let (ranges, with_static) = (need.ranges, need.statics);
+        let (ranges, with_static) = (need.ranges.into_vec(), need.statics);
         let slice = Slice { ranges, reversed: false, with_static, forwarding: false };
         let source = self.storage.open_source(base.id, scope, slice, SourceOptions::QUERY);
         let mut fragments = Cursor::new(source.map_err(unread)?, Some(&permit));
@@ -333,7 +334,7 @@ impl Coordinator {
     }
 
     /// Whether what this node derives for a partition of a view goes to nobody else.
-    fn stays_here(
+    pub(in crate::coordinator) fn stays_here(
         &self,
         (base, at): (&TableEntry, Token),
         (view, token): (&TableEntry, Token),
@@ -342,6 +343,27 @@ impl Coordinator {
         let written = self.writers(base, at).unwrap_or_default();
         let places = pair::targets(&written, &replicas, counts_by_center(view));
         matches!(&places[..], [only] if replicas[*only].is_here)
+    }
+
+    /// Whether a write of a partition of this shard and its rows of the log may enter together, as
+    /// they are: all of the rows are of this shard, and nobody else gets any of them.
+    pub(in crate::coordinator) fn enter_together(
+        &self,
+        table: &TableEntry,
+        token: Token,
+        rows: &[FrozenMutation],
+    ) -> bool {
+        let schema = self.cluster.schema();
+        let Some(log) = table.log.and_then(|log| schema.table_by_id(log)) else { return false };
+        let is_here = |row: &FrozenMutation| {
+            FrozenView::trusted(&row.0).is_ok_and(|row| {
+                let at = Token::of(row.key());
+                row.table() == log.schema.id
+                    && log.tablets.shard_of(at) == self.shard
+                    && self.stays_here((table, token), (log, at))
+            })
+        };
+        table.views.is_empty() && !self.is_planted(Planted::LogsApart) && rows.iter().all(is_here)
     }
 
     /// Puts a mutation of a view or a log where it goes: into the group, if this shard has it, and

@@ -173,7 +173,7 @@ fn logged_again(
 ) -> FrozenMutation {
     let (alone, _) = mutation.clone().detach();
     match coordinator.begin_logging(table.schema.id, alone, Origin::Client) {
-        Ok(Logging::Done(again)) => again,
+        Ok(Logging::Done(again)) => again.attached(),
         _ => mutation,
     }
 }

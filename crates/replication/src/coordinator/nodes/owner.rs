@@ -280,7 +280,7 @@ impl Owner {
         let stops = |_| WriteError::Overloaded("the node stops".to_owned());
         let coordinator = own_coordinator().map_err(stops)?;
         match coordinator.begin_logging(self.schema().id, mutation, Origin::Client)? {
-            Logging::Done(mutation) => Ok(mutation),
+            Logging::Done(logged) => Ok(logged.attached()),
             Logging::Waits(imaged) => {
                 let read = async |command: &ReadCommand| self.read(command).await;
                 imaged.finish(&coordinator, read).await
