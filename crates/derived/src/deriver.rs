@@ -131,7 +131,10 @@ impl<'a> Deriver<'a> {
         if update.is_none_or(|row| row.is_empty()) && written.is_none() {
             return;
         }
-        let update = update.unwrap_or_else(|| nothing());
+        let update = match update {
+            Some(row) => row,
+            None => nothing(),
+        };
         let change = Change { before, update, existing: self.deleted, written };
         self.derive_each(&[], &change, true);
     }
