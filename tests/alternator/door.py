@@ -20,9 +20,9 @@ def dynamodb(node, key="any", secret="any"):
     return boto3.resource("dynamodb", **_facts(node, key, secret))
 
 
-def streams(node):
+def streams(node, key="any", secret="any"):
     """A client of boto3 for streams of this node."""
-    return boto3.client("dynamodbstreams", **_facts(node))
+    return boto3.client("dynamodbstreams", **_facts(node, key, secret))
 
 
 @contextlib.contextmanager

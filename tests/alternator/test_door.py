@@ -10,7 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from door import dynamodb, table
+from door import dynamodb, streams, table
 from node import Node, free_address
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tls"))
@@ -100,6 +100,56 @@ def test_requests_are_signed_by_roles_that_may():
             of_app.put_item(Item={"p": "a"})
             with pytest.raises(ClientError, match="AccessDeniedException"):
                 of_app.get_item(Key={"p": "a"})
+
+
+def test_indexes_and_streams_have_permissions_of_their_own():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1")
+    index = {"IndexName": "by_x", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+             "Projection": {"ProjectionType": "ALL"}}
+    stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        roles = {}
+        for role in ("owner", "app"):
+            session.execute(f"CREATE ROLE {role} WITH LOGIN = true AND PASSWORD = 'x'")
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            roles[role] = (role, row.salted_hash)
+        session.execute("GRANT CREATE ON ALL KEYSPACES TO owner")
+        denied = pytest.raises(ClientError, match="AccessDeniedException")
+        with table(dynamodb(node, *roles["owner"])) as t:
+            update = t.meta.client.update_table
+            update(TableName=t.name, AttributeDefinitions=[{"AttributeName": "x", "AttributeType": "S"}],
+                   GlobalSecondaryIndexUpdates=[{"Create": index}])
+            update(TableName=t.name, StreamSpecification=stream)
+            asks = {role: dynamodb(node, *roles[role]).Table(t.name) for role in roles}
+            readers = {role: streams(node, *roles[role]) for role in roles}
+
+            def records(role):
+                arn = readers[role].list_streams(TableName=t.name)["Streams"][0]["StreamArn"]
+                shard = readers[role].describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][0]["ShardId"]
+                iterator = readers[role].get_shard_iterator(
+                    StreamArn=arn, ShardId=shard, ShardIteratorType="LATEST")["ShardIterator"]
+                readers[role].get_records(ShardIterator=iterator)
+
+            # Who has created them may read them.
+            asks["owner"].scan(IndexName="by_x")
+            records("owner")
+            space = f'"alternator_{t.name}"'
+            session.execute(f'GRANT SELECT ON {space}."{t.name}" TO app')
+            asks["app"].scan()
+            with denied:
+                asks["app"].scan(IndexName="by_x")
+            with denied:
+                asks["app"].meta.client.execute_statement(Statement=f'SELECT * FROM "{t.name}"."by_x"')
+            with denied:
+                records("app")
+            session.execute(f'GRANT SELECT ON {space}."{t.name}:by_x" TO app')
+            asks["app"].scan(IndexName="by_x")
+            asks["app"].meta.client.execute_statement(Statement=f'SELECT * FROM "{t.name}"."by_x"')
+            session.execute(f'GRANT SELECT ON {space}."{t.name}_scylla_cdc_log" TO app')
+            records("app")
 
 
 def test_the_port_is_no_way_around_passwords():

@@ -8,6 +8,7 @@
 
 use crate::json::{Json, Object, write_list, write_string};
 use crate::node::{Caller, Node};
+use crate::partiql;
 use crate::request::Request;
 use crate::streams;
 use crate::table::{KEYSPACE_PREFIX, OTHERS_PREFIX, name_of};
@@ -24,12 +25,15 @@ pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_
         "" => audit.has(category),
         _ => audit.covers(category, keyspace, table),
     };
+    if ![Category::Query, Category::Dml, Category::Ddl].iter().any(|it| audit.has(*it)) {
+        return;
+    }
     // Of what is no JSON nobody knows what it is about.
-    let found = audit.has(category(name)).then(|| Json::parse(body.as_bytes()).ok());
-    let Some(told) = found.flatten().and_then(|json| told(name, json, &covers)) else { return };
+    let Ok(json) = Json::parse(body.as_bytes()) else { return };
+    let Some(told) = told(name, json, &covers) else { return };
     audit.record(Event {
         at_micros: runtime::time::wall_micros(),
-        category: category(name),
+        category: told.category,
         consistency: told.consistency,
         keyspace: told.keyspace,
         table: told.table,
@@ -40,9 +44,15 @@ pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_
     });
 }
 
-/// The kind of an operation.
-fn category(name: &str) -> Category {
+/// The kind of an operation; of statements that of the first one, for they are all alike.
+fn category(name: &str, request: &Request<'_>) -> Category {
     match name {
+        "ExecuteStatement" | "BatchExecuteStatement" | "ExecuteTransaction" => {
+            match statements(request).first() {
+                Some((_, is_read)) if !is_read => Category::Dml,
+                _ => Category::Query,
+            }
+        }
         "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
             Category::Dml
         }
@@ -60,9 +70,14 @@ fn consistency(name: &str, request: &Request<'_>) -> &'static str {
             Ok(Some(true)) => "LOCAL_QUORUM",
             _ => "LOCAL_ONE",
         },
-        "TransactWriteItems" | "TransactGetItems" => "SERIAL",
+        "TransactWriteItems" | "TransactGetItems" | "ExecuteTransaction" => "SERIAL",
+        "ExecuteStatement" => match statements(request).first() {
+            Some((_, false)) => "LOCAL_QUORUM",
+            Some(_) if request.bool("ConsistentRead") == Ok(Some(true)) => "LOCAL_QUORUM",
+            _ => "LOCAL_ONE",
+        },
         // Each of its tables has its own.
-        "BatchGetItem" => "ANY",
+        "BatchGetItem" | "BatchExecuteStatement" => "ANY",
         "DescribeStream" => "ONE",
         _ => "",
     }
@@ -71,6 +86,7 @@ fn consistency(name: &str, request: &Request<'_>) -> &'static str {
 /// What an event says of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
+    category: Category,
     consistency: &'static str,
     keyspace: String,
     /// Several are separated by `|`.
@@ -81,21 +97,33 @@ struct Told {
 /// What is written down is what `covers` says, of a keyspace and a table; `None`: nothing is.
 fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> bool) -> Option<Told> {
     let request = Request::of(json, "the request").ok()?;
-    let consistency = consistency(name, &request);
+    let (category, consistency) = (category(name, &request), consistency(name, &request));
     let is_covered = |given: &str| {
         let (keyspace, table) = place(given);
-        let kind = category(name);
+        let kind = category;
         covers(kind, &keyspace, table) || covers(kind, ANY_KEYSPACE, table)
     };
     let text = |body: &str| format!("{name} {body}");
     let whole = |keyspace: String, table: String| {
         let text = text(json.text());
-        Some(Told { consistency, keyspace, table, text })
+        Some(Told { category, consistency, keyspace, table, text })
     };
     match name {
-        "BatchGetItem" | "BatchWriteItem" | "TransactWriteItems" | "TransactGetItems" => {
+        "ExecuteStatement" => {
+            let (table, _) = statements(&request).into_iter().next()?;
+            let (keyspace, _) = place(&table);
+            is_covered(&table).then_some(())?;
+            whole(keyspace.into_owned(), place(&table).1.to_owned())
+        }
+        "BatchGetItem"
+        | "BatchWriteItem"
+        | "TransactWriteItems"
+        | "TransactGetItems"
+        | "BatchExecuteStatement"
+        | "ExecuteTransaction" => {
             let (table, body) = covered(&request, &is_covered)?;
-            Some(Told { consistency, keyspace: String::new(), table, text: text(&body) })
+            let text = text(&body);
+            Some(Told { category, consistency, keyspace: String::new(), table, text })
         }
         "DescribeStream" | "GetShardIterator" | "GetRecords" => {
             let field = if name == "GetRecords" { "ShardIterator" } else { "StreamArn" };
@@ -113,7 +141,7 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
             };
             let Some(given) = request.string(field).ok()? else {
                 // *no-table-always*
-                let is_asked = covers(category(name), "", "");
+                let is_asked = covers(category, "", "");
                 return is_asked.then(|| whole(String::new(), String::new()))?;
             };
             let (keyspace, table) = place(&given);
@@ -121,6 +149,24 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
             whole(keyspace.into_owned(), table.to_owned())
         }
     }
+}
+
+/// The lists of requests of several statements.
+const LISTS: [&str; 2] = ["Statements", "TransactStatements"];
+
+/// The table of a request's statement, or of each of them, and whether it is only read. One that
+/// is no statement is about none.
+fn statements(request: &Request<'_>) -> Vec<(String, bool)> {
+    let of = |text: &str| {
+        let (statement, _) = partiql::parse(text).ok()?;
+        Some((statement.source().table.clone(), statement.reads()))
+    };
+    if let Ok(Some(text)) = request.string("Statement") {
+        return of(&text).into_iter().collect();
+    }
+    let lists = LISTS.iter().filter_map(|list| request.get(list));
+    let all = lists.flat_map(|list| list.elements());
+    all.filter_map(|item| of(&item.member("Statement")?.string()?)).collect()
 }
 
 /// The keyspace and the name of a table as requests name it.
@@ -158,14 +204,19 @@ fn covered(request: &Request<'_>, is_covered: &dyn Fn(&str) -> bool) -> Option<(
         out.push('}');
     } else {
         let table_of = |item: &Json<'_>| {
+            if let Some(text) = item.member("Statement") {
+                let (statement, _) = partiql::parse(&text.string()?).ok()?;
+                return Some(statement.source().table.clone());
+            }
             let (_, part) = item.members().next()?;
             Request::of(part, "an item").ok()?.string("TableName").ok()?.map(Cow::into_owned)
         };
-        let items = request.get("TransactItems")?;
+        let lists = ["TransactItems", LISTS[0], LISTS[1]];
+        let (list, items) = lists.iter().find_map(|list| Some((*list, request.get(list)?)))?;
         let all = items.elements().filter_map(|item| Some((table_of(&item)?, item)));
         let all: Vec<_> = all.filter(|(table, _)| is_covered(table)).collect();
         all.iter().for_each(|(table, _)| add(table));
-        let out = object.member("TransactItems");
+        let out = object.member(list);
         write_list(all, out, |(_, item), out| out.push_str(item.text()));
     }
     object.close();
@@ -231,5 +282,26 @@ mod tests {
         let two = [put("a"), put("a")].join(",");
         assert_eq!(told.3, format!(r#"TransactWriteItems {{"TransactItems":[{two}]}}"#));
         assert_eq!(told_of("TransactGetItems", "{}"), None);
+    }
+
+    #[test]
+    fn of_statements_those_that_are_covered() {
+        let category = |body: &str| {
+            let covers = |_: Category, _: &str, _: &str| true;
+            let json = Json::parse(body.as_bytes()).expect("JSON");
+            told("ExecuteStatement", json, &covers).map(|told| (told.category, told.consistency))
+        };
+        let insert = r#"{"Statement":"INSERT INTO \"a\" VALUE {'p':'x'}"}"#;
+        assert_eq!(category(insert), Some((Category::Dml, "LOCAL_QUORUM")));
+        let select = r#"{"Statement":"SELECT * FROM \"a\""}"#;
+        assert_eq!(category(select), Some((Category::Query, "LOCAL_ONE")));
+        assert_eq!(category(r#"{"Statement":"SELECT"}"#), None);
+        let told = told_of("ExecuteStatement", insert).expect("it is covered");
+        assert_eq!((told.0.as_str(), told.1.as_str()), ("alternator_a", "a"));
+        assert_eq!(told_of("ExecuteStatement", &insert.replace("\"a", "\"c")), None);
+        let several = format!(r#"{{"Statements":[{},{}]}}"#, insert.replace("\"a", "\"c"), select);
+        let told = told_of("BatchExecuteStatement", &several).expect("one is covered");
+        assert_eq!((told.0.as_str(), told.1.as_str(), told.2), ("", "a", "ANY"));
+        assert_eq!(told.3, format!(r#"BatchExecuteStatement {{"Statements":[{select}]}}"#));
     }
 }

@@ -9,8 +9,8 @@ use crate::tags;
 use crate::together::Together;
 use auth::{Need, Permission, Resource};
 use cluster::settings::Settings;
-use cluster::{ChangeError, Cluster, Schema};
-use model::Token;
+use cluster::{Authorizer, ChangeError, Cluster, Schema};
+use model::{TableSchema, Token};
 use mutation::page::{Page, ReadCommand};
 use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
@@ -115,21 +115,42 @@ impl Node {
         permission: Permission,
         table: &Table,
     ) -> Result<(), Error> {
-        let schema = &table.entry.schema;
-        let counted = self.met.of_table(schema.id, &table.name);
-        let is_known = caller.asked.borrow().iter().any(|known| Rc::ptr_eq(known, &counted));
-        if !is_known {
-            caller.asked.borrow_mut().push(counted);
-        }
+        self.check_part(caller, permission, (table, &table.entry.schema))
+    }
+
+    /// The same of what belongs to a table and has permissions of its own: an index, or the log of
+    /// its stream.
+    pub(crate) fn check_part(
+        &self,
+        caller: &Caller,
+        permission: Permission,
+        (table, part): (&Table, &TableSchema),
+    ) -> Result<(), Error> {
+        self.asked(caller, table);
         match caller.role {
             None => Ok(()),
             Some(_) => {
-                self.check_on(caller, permission, Resource::table(&schema.keyspace, &schema.name))
+                self.check_on(caller, permission, Resource::table(&part.keyspace, &part.name))
             }
         }
     }
 
-    /// The same, of whatever there is.
+    /// A request is about a table: it is counted for it.
+    pub(crate) fn asked(&self, caller: &Caller, table: &Table) {
+        let counted = self.met.of_table(table.entry.schema.id, &table.name);
+        let is_known = caller.asked.borrow().iter().any(|known| Rc::ptr_eq(known, &counted));
+        if !is_known {
+            caller.asked.borrow_mut().push(counted);
+        }
+    }
+
+    /// The role that may do everything with what the caller creates, where permissions count.
+    pub(crate) fn creator(&self, caller: &Caller) -> Option<String> {
+        let counts = self.cluster.access().authorizer() != Authorizer::AllowAll;
+        caller.role.clone().filter(|_| counts)
+    }
+
+    /// The same as [`Self::check`], of whatever there is.
     pub(crate) fn check_on(
         &self,
         caller: &Caller,

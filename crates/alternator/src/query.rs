@@ -106,7 +106,7 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     command.reversed = !request.bool("ScanIndexForward")?.unwrap_or(true);
     command.resume = start.map(|key| resume_after(key, command.reversed));
     let ask = ask(&request, (base, table), token, command, filter)?;
-    node.check(caller, Permission::Select, &ask.base)?;
+    node.check_part(caller, Permission::Select, (&ask.base, &ask.table.entry.schema))?;
     let nothing = ask.command.ranges.is_empty();
     run(node, ask, nothing).await
 }
@@ -172,7 +172,7 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
     command.static_only_rows = table.attributes.is_none();
     command.resume = start.map(|key| resume_after(key, false));
     let ask = ask(&request, (base, table), Token::MIN, command, filter)?;
-    node.check(caller, Permission::Select, &ask.base)?;
+    node.check_part(caller, Permission::Select, (&ask.base, &ask.table.entry.schema))?;
     run(node, ask, false).await
 }
 

@@ -87,7 +87,9 @@ fn worked(update: &Update, before: &Map) -> Result<Map, Error> {
     for (path, less) in &update.delete {
         match crate::evaluate::find(path, before) {
             // Nothing is there, but there has to be a place for it.
-            None => drop(holder(&mut after, path)?),
+            None => {
+                holder(&mut after, path)?;
+            }
             Some(present) => match without(present, less)? {
                 Some(left) => set(&mut after, path, left)?,
                 None => remove(&mut after, path)?,

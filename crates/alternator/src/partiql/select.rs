@@ -59,7 +59,7 @@ pub(super) async fn page(
     let filter = Filter { condition: all_of(rest), selection: None, columns };
     let start = wanted.token.map(|token| started(token, wanted.of, &table)).transpose()?;
     let plan = plan(reads, order, start)?;
-    node.check(caller, Permission::Select, &base)?;
+    node.check_part(caller, Permission::Select, (&base, &table.entry.schema))?;
     let mut command = command(&table, plan.partitions, plan.ranges);
     command.reversed = order.rows_down;
     command.static_only_rows = table.attributes.is_none() && plan.is_scan;

@@ -26,6 +26,23 @@ pub enum Statement {
     Exists(Select),
 }
 
+impl Statement {
+    /// What it is about.
+    pub fn source(&self) -> &Source {
+        match self {
+            Statement::Select(select) | Statement::Exists(select) => &select.source,
+            Statement::Insert { source, .. }
+            | Statement::Update { source, .. }
+            | Statement::Delete { source, .. } => source,
+        }
+    }
+
+    /// Whether it reads and writes nothing.
+    pub fn reads(&self) -> bool {
+        matches!(self, Statement::Select(_) | Statement::Exists(_))
+    }
+}
+
 /// What is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Select {

@@ -63,7 +63,7 @@ pub(crate) fn iterator(node: &Node, caller: &Caller, body: &str) -> Result<Strin
     };
     let name = request.need_string("ShardId")?;
     let shard = find_shard(node, (&table, &stream), &name)?;
-    node.check(caller, Permission::Select, &table)?;
+    node.asked(caller, &table);
     let first = match (&*kind, number) {
         ("AT_SEQUENCE_NUMBER", Some(number)) => number,
         ("AFTER_SEQUENCE_NUMBER", Some(number)) => number.next(),
@@ -109,9 +109,10 @@ pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<
     let first = Sequence::parse(first).ok_or_else(invalid)?;
     let (table, stream) = find(node, arn)?;
     let shard = find_shard(node, (&table, &stream), name)?;
-    node.check(caller, Permission::Select, &table)?;
     let log = table.entry.log.or_else(|| log_of(node, &table));
     let log = log.and_then(|id| node.schema().table_by_id(id).cloned());
+    let part = log.as_ref().map_or(&table.entry.schema, |log| &log.schema);
+    node.check_part(caller, Permission::Select, (&table, part))?;
     let found = match log {
         Some(log) => {
             let ask = Ask { node, table: &table, stream: &stream, log: &log, shard: &shard };
