@@ -4,7 +4,7 @@
 use crate::error::{Error, Kind};
 use crate::index::{self, Keys, Wanted};
 use crate::json::Json;
-use crate::node::{Caller, Node, changed};
+use crate::node::{Node, changed};
 use crate::request::Request;
 use crate::table::{Table, key_type_name};
 use cluster::centers::{self, IllRacked};
@@ -241,8 +241,8 @@ enum Update {
 /// the table goes into a new one while others use both.
 pub(crate) async fn change_indexes(
     node: &Node,
-    caller: &Caller,
-    (table, request): (&Table, &Request<'_>),
+    table: &Table,
+    request: &Request<'_>,
 ) -> Result<bool, Error> {
     let Some(update) = update_of(table, request)? else { return Ok(false) };
     if let Update::Create(_) = &update {
@@ -287,7 +287,7 @@ pub(crate) async fn change_indexes(
             )),
         }
     };
-    changed(node.cluster.change_schema_for(node.creator(caller), change).await).map(|_| true)
+    changed(node.cluster.change_schema(change).await).map(|_| true)
 }
 
 fn update_of(table: &Table, request: &Request<'_>) -> Result<Option<Update>, Error> {

@@ -9,7 +9,7 @@ use crate::tags;
 use crate::together::Together;
 use auth::{Need, Permission, Resource};
 use cluster::settings::Settings;
-use cluster::{Authorizer, ChangeError, Cluster, Schema};
+use cluster::{ChangeError, Cluster, Schema};
 use model::{TableSchema, Token};
 use mutation::page::{Page, ReadCommand};
 use query::Processor;
@@ -142,12 +142,6 @@ impl Node {
         if !is_known {
             caller.asked.borrow_mut().push(counted);
         }
-    }
-
-    /// The role that may do everything with what the caller creates, where permissions count.
-    pub(crate) fn creator(&self, caller: &Caller) -> Option<String> {
-        let counts = self.cluster.access().authorizer() != Authorizer::AllowAll;
-        caller.role.clone().filter(|_| counts)
     }
 
     /// The same as [`Self::check`], of whatever there is.

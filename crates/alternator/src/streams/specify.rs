@@ -3,7 +3,7 @@
 use super::history::{self, View};
 use super::now_millis;
 use crate::error::{Error, Kind};
-use crate::node::{Caller, Node, changed};
+use crate::node::{Node, changed};
 use crate::request::Request;
 use crate::table::Table;
 use crate::table_facts;
@@ -66,8 +66,8 @@ pub(crate) fn asked(request: &Request<'_>) -> Result<Option<Specification>, Erro
 /// Opens or closes the stream of a table.
 pub(crate) async fn change(
     node: &Node,
-    caller: &Caller,
-    (table, specification): (&Table, Specification),
+    table: &Table,
+    specification: Specification,
 ) -> Result<(), Error> {
     let context = table_facts::context(node);
     let (id, name) = (table.entry.schema.id, table.name.clone());
@@ -81,7 +81,7 @@ pub(crate) async fn change(
         let followed = plan::ddl::with_logs(schema, changes, &context);
         followed.map_err(|error| Error::validation(error.to_string()))
     };
-    changed(node.cluster.change_schema_for(node.creator(caller), decide).await).map(drop)
+    changed(node.cluster.change_schema(decide).await).map(drop)
 }
 
 #[cfg(test)]
