@@ -44,13 +44,13 @@ pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_
     });
 }
 
-/// The kind of an operation; of statements that of the first one, for they are all alike.
+/// The kind of an operation; statements write if one of them does: others may only check.
 fn category(name: &str, request: &Request<'_>) -> Category {
     match name {
         "ExecuteStatement" | "BatchExecuteStatement" | "ExecuteTransaction" => {
-            match statements(request).first() {
-                Some((_, is_read)) if !is_read => Category::Dml,
-                _ => Category::Query,
+            match statements(request).iter().all(|(_, is_read)| *is_read) {
+                true => Category::Query,
+                false => Category::Dml,
             }
         }
         "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
@@ -299,6 +299,12 @@ mod tests {
         let told = told_of("ExecuteStatement", insert).expect("it is covered");
         assert_eq!((told.0.as_str(), told.1.as_str()), ("alternator_a", "a"));
         assert_eq!(told_of("ExecuteStatement", &insert.replace("\"a", "\"c")), None);
+        let check = r#"{"Statement":"EXISTS(SELECT * FROM \"a\" WHERE p = 'x')"}"#;
+        let body = format!(r#"{{"TransactStatements":[{check},{insert}]}}"#);
+        let covers = |_: Category, _: &str, _: &str| true;
+        let json = Json::parse(body.as_bytes()).expect("JSON");
+        let found = super::told("ExecuteTransaction", json, &covers).expect("it is covered");
+        assert_eq!((found.category, found.consistency), (Category::Dml, "SERIAL"));
         let several = format!(r#"{{"Statements":[{},{}]}}"#, insert.replace("\"a", "\"c"), select);
         let told = told_of("BatchExecuteStatement", &several).expect("one is covered");
         assert_eq!((told.0.as_str(), told.1.as_str(), told.2), ("", "a", "ANY"));
