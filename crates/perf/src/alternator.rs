@@ -10,6 +10,7 @@ mod request;
 mod workload;
 
 use self::options::Options;
+use super::given;
 use super::load;
 use super::quiet;
 use super::report::{self, Parameters};
@@ -17,7 +18,7 @@ use super::tool::{self, Bench};
 use ::alternator::{Ports, Server};
 use ::options::Source;
 use clap::Command;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 use workload::Requests;
@@ -37,9 +38,7 @@ pub fn command() -> Command {
 
 async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
     if let Some(host) = &options.remote_host {
-        let found = (host.as_str(), options.remote_port).to_socket_addrs();
-        let address = found.ok().and_then(|mut found| found.next());
-        let address = address.ok_or(format!("--remote-host: no such host: {host}"))?;
+        let address = given::remote((host, options.remote_port))?;
         return run(options, bench.shards, address).await;
     }
     // Population goes as fast as memtables are flushed, on a slow machine too.

@@ -12,11 +12,12 @@ mod target;
 mod wire;
 
 use self::options::Options;
+use super::given;
 use super::tool::{self, Bench};
 use clap::Command;
 use load::Load;
 use report::Sample;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -34,9 +35,7 @@ pub fn command() -> Command {
 
 async fn measure(options: &Options, bench: &Bench) -> Result<(), String> {
     if let Some(host) = &options.remote_host {
-        let found = (host.as_str(), options.remote_port).to_socket_addrs();
-        let address = found.ok().and_then(|mut found| found.next());
-        let address = address.ok_or(format!("--remote-host: no such host: {host}"))?;
+        let address = given::remote((host, options.remote_port))?;
         return run(options, bench.shards, address).await;
     }
     let work = async || {

@@ -4,10 +4,17 @@
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 /// The heading of a tool's own options in its help.
 const HEADING: &str = "Options of the tool";
+
+/// The address of `--remote-host` and its port.
+pub(crate) fn remote((host, port): (&str, u16)) -> Result<SocketAddr, String> {
+    let found = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or(format!("--remote-host: no such host: {host}"))
+}
 
 /// A text.
 pub(crate) fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
