@@ -65,6 +65,11 @@ def test_names(db, base):
     db.run(f"CREATE INDEX IF NOT EXISTS ON {base} (v)")
     db.refuse(f"CREATE INDEX ON {base} (v)", "is a duplicate of existing index")
     db.refuse(f"CREATE INDEX {table}_v_idx ON {base} (w)", "Index already exists")
+    # Whoever wants an index that is not there hears that its name is taken.
+    db.run(f"CREATE INDEX IF NOT EXISTS {table}_v_idx ON {base} (v)")
+    db.run(f"CREATE INDEX IF NOT EXISTS other ON {base} (v)")
+    db.refuse(f"CREATE INDEX IF NOT EXISTS {table}_v_idx ON {base} (w)", "Index already exists")
+    assert len(indexes(db, base)) == 2
 
 
 @pytest.mark.parametrize("class_name", ["sai", "StorageAttachedIndex",

@@ -53,16 +53,19 @@ pub(in crate::ddl) fn create(schema: &Schema, it: &CreateIndex, context: &Contex
         None => free_name(schema, base, target.column.name.as_str()),
     };
     rules::check_name(&name, "index")?;
-    if indexed(schema, keyspace, &name).is_some() {
-        return match it.if_not_exists {
-            true => Ok(Vec::new()),
-            false => refuse("Index already exists"),
-        };
-    }
     let same = |index: &&Index| {
         let on = (&index.column, index.target, index.is_local);
         on == (&target.column.name, target.target, target.is_local)
     };
+    if let Some(known) = indexed(schema, keyspace, &name) {
+        // Who wants an index that cannot be made under this name is to hear of it.
+        let is_it =
+            known.schema.id == base.id && base.index_named(&name).is_some_and(|it| same(&it));
+        return match it.if_not_exists && is_it {
+            true => Ok(Vec::new()),
+            false => refuse("Index already exists"),
+        };
+    }
     if let Some(same) = base.indexes.iter().find(same) {
         return match it.if_not_exists {
             true => Ok(Vec::new()),

@@ -504,6 +504,8 @@ fn what_contradicts_an_index_is_refused() {
         (
             "DROP MATERIALIZED VIEW t_w_idx_index".into(),
             "Cannot use DROP MATERIALIZED VIEW on Index. (Did you mean DROP INDEX)?",
+        ("CREATE INDEX IF NOT EXISTS by_c ON t (v)".into(), "Index already exists"),
+        ("CREATE INDEX IF NOT EXISTS by_c ON n (g)".into(), "Index already exists"),
         ),
         (
             "ALTER TABLE t DROP w".into(),
@@ -521,7 +523,8 @@ fn what_contradicts_an_index_is_refused() {
     let node = Node::after(&setup());
     for nothing in [
         "CREATE INDEX IF NOT EXISTS ON t (w)",
-        "CREATE INDEX IF NOT EXISTS by_c ON t (v)",
+        "CREATE INDEX IF NOT EXISTS by_c ON t (c)",
+        "CREATE INDEX IF NOT EXISTS other ON t (c)",
         "DROP INDEX IF EXISTS nope",
     ] {
         assert_eq!(outcome(&node, nothing), "", "{nothing}");
