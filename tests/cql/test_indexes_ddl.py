@@ -98,7 +98,8 @@ def test_an_index_is_described_and_made_again(db, base):
     db.run(f"CREATE INDEX shown ON {base} (entries(m)) WITH comment = 'what for'")
     text = db.rows(f"DESCRIBE INDEX {db.keyspace}.shown")[0][-1]
     assert text.startswith(f"CREATE INDEX shown ON {base}(entries(m)) WITH ")
-    assert "comment = 'what for'" in text
+    assert "comment = 'what for'" in text and text.endswith(";\n")
+    assert "tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '3600'}" in text
     kinds = [row[1] for row in db.rows(f"DESCRIBE TABLE {base}")]
     assert kinds == ["table", "index"]
     db.run(f"DROP INDEX {db.keyspace}.shown")

@@ -120,3 +120,15 @@ def test_truncating_a_table_truncates_its_views(db, base):
     db.run(f"INSERT INTO {base} (p, c, v, w) VALUES (1, 2, 3, 'x')")
     db.run(f"TRUNCATE {base}")
     assert db.rows(f"SELECT * FROM {base}") == [] and db.rows(f"SELECT * FROM {name}") == []
+
+
+def test_what_was_said_of_views_is_described(db, base):
+    said = {"true": "synchronous_updates = true", "false": "synchronous_updates = false", None: ""}
+    for value, text in said.items():
+        name = view(db, base, rest=f"WITH {text}" if text else "")
+        shown = db.rows(f"DESCRIBE MATERIALIZED VIEW {name}")[0][-1]
+        assert (text in shown) if value else ("synchronous_updates" not in shown)
+        assert ("tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '3600'}"
+                in shown), shown
+    name = view(db, base, rest="WITH tombstone_gc = {'mode': 'disabled'}")
+    assert "tombstone_gc = {'mode': 'disabled'}" in db.rows(f"DESCRIBE {name}")[0][-1]

@@ -222,7 +222,7 @@ impl Wanted {
             base_name: base.name.clone(),
             where_clause: conditions.collect::<Vec<_>>().join(" AND "),
             includes_all: true,
-            is_synchronous: self.is_local,
+            synchronous: self.is_local.then_some(true),
             ..View::default()
         };
         let keys = &table.columns[..table.partition_key_count + table.clustering_count];

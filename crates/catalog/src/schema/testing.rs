@@ -180,7 +180,7 @@ pub fn view(base: &TableSchema, variant: u8, id: u128) -> TableSchema {
         filter: operators.iter().take(usize::from(variant & 3)).map(condition).collect(),
         hidden: vec![of("hidden")],
         computed: vec![ComputedColumn { id: of("idx_token"), computed }],
-        is_synchronous: variant & 2 == 0,
+        synchronous: [Some(true), Some(false), None][usize::from(variant) % 3],
         lives_by_marker: false,
     };
     let keys = &made.columns[..2];

@@ -30,8 +30,9 @@ pub struct View {
     /// Whether a row lives by its marker alone, whatever cells it has: what it is found by may
     /// change while its base row stays. See [`View::must_live_by_marker`].
     pub lives_by_marker: bool,
-    /// Whether a write of the base table is acknowledged only when this view has its part.
-    pub is_synchronous: bool,
+    /// Whether a write of the base table is acknowledged only when this view has its part; where
+    /// nobody has said so, it is not.
+    pub synchronous: Option<bool>,
 }
 
 /// A condition on columns of the base table: of its key, or the one regular column in the view's.
@@ -194,6 +195,11 @@ impl Computed {
 }
 
 impl View {
+    /// Whether a write of the base table is acknowledged only when this view has its part.
+    pub fn is_synchronous(&self) -> bool {
+        self.synchronous == Some(true)
+    }
+
     /// Whether rows of a view with these key columns live by their markers alone: one of these is
     /// no key column of the base table.
     pub fn must_live_by_marker(base: &TableSchema, keys: &[Column], view: &View) -> bool {

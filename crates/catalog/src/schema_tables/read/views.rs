@@ -51,7 +51,8 @@ pub(super) fn read_view<L: Local>(
         }
     }
     for row in of_view("nereid_views") {
-        view.is_synchronous = row.boolean("is_synchronous");
+        let is_said = row.optional("is_synchronous").is_some();
+        view.synchronous = is_said.then(|| row.boolean("is_synchronous"));
         view.filter = read_filter(&row)?;
     }
     if let Some(base) = schema.table_by_id(view.base) {

@@ -41,7 +41,8 @@ impl<L: Local> Writer<'_, L> {
 
         let mut partition = self.partition("nereid_views", keyspace, timestamp);
         let filter = (!view.filter.is_empty()).then(|| conditions(&view.filter));
-        let cells = vec![("filter", filter), ("is_synchronous", boolean(view.is_synchronous))];
+        let synchronous = view.synchronous.and_then(boolean);
+        let cells = vec![("filter", filter), ("is_synchronous", synchronous)];
         partition.row(&[name.as_bytes()], cells);
         self.push(partition);
 

@@ -41,14 +41,12 @@ impl TableSchema {
         }
         options.extend(self.clustering_order());
         options.extend(self.options.to_cql());
-        if view.is_synchronous {
-            options.push("synchronous_updates = true".to_owned());
-        }
+        options.extend(view.synchronous.map(|is| format!("synchronous_updates = {is}")));
         options
     }
 
-    /// `CREATE INDEX ..;` of an index of this table, with every option of the view that answers
-    /// it, if there is one; with internals the view's id too.
+    /// `CREATE INDEX ..;` and the end of a line, of an index of this table, with every option of
+    /// the view that answers it, if there is one; with internals the view's id too.
     pub fn describe_index(
         &self,
         index: &Index,
@@ -93,7 +91,7 @@ impl TableSchema {
         if !options.is_empty() {
             let _ = write!(out, " WITH {}", options.join("\n    AND "));
         }
-        out.push(';');
+        out.push_str(";\n");
         out
     }
 }
@@ -115,7 +113,7 @@ mod tests {
         let view = View {
             base_name: "T".into(),
             where_clause: "\"V\" IS NOT NULL".into(),
-            is_synchronous: true,
+            synchronous: Some(true),
             ..View::default()
         };
         let made = TableSchema::builder("ks", "v", Uuid::from_u128(1))
@@ -145,17 +143,17 @@ mod tests {
         let check = |index: &Index, expected: &str| {
             assert_eq!(base.describe_index(index, None, Internals::Hidden), expected);
         };
-        check(&index(IndexTarget::Values, false), "CREATE INDEX i ON ks.\"T\"(\"V\");");
-        check(&index(IndexTarget::Full, true), "CREATE INDEX i ON ks.\"T\"((p), full(\"V\"));");
+        check(&index(IndexTarget::Values, false), "CREATE INDEX i ON ks.\"T\"(\"V\");\n");
+        check(&index(IndexTarget::Full, true), "CREATE INDEX i ON ks.\"T\"((p), full(\"V\"));\n");
         let of_set = Index { column: "s".into(), ..index(IndexTarget::Keys, false) };
-        check(&of_set, "CREATE INDEX i ON ks.\"T\"(values(s));");
+        check(&of_set, "CREATE INDEX i ON ks.\"T\"(values(s));\n");
         let custom = Index {
             class: Some("sai".into()),
             options: vec![("a".into(), "b".into())],
             ..index(IndexTarget::ElementValues, false)
         };
         let text = "CREATE CUSTOM INDEX i ON ks.\"T\"(values(\"V\")) USING 'sai' WITH OPTIONS = \
-                    {'a': 'b'};";
+                    {'a': 'b'};\n";
         check(&custom, text);
         let whole = base.describe_index(&custom, Some(&made), Internals::Shown);
         let expected = "WITH OPTIONS = {'a': 'b'}\n    AND ID = 00000000-0000-0000-0000-\

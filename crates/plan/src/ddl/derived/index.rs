@@ -224,7 +224,7 @@ fn view_of(
             base: base.id,
             base_name: base.name.clone(),
             where_clause,
-            is_synchronous: options.is_synchronous.unwrap_or(target.is_local),
+            synchronous: options.synchronous.or(target.is_local.then_some(true)),
             ..View::default()
         },
     )

@@ -14,7 +14,7 @@ use syntax::ast::{Name, QualifiedName, SchemaStatement, TableProperties};
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) table: TableOptions,
-    pub(super) is_synchronous: Option<bool>,
+    pub(super) synchronous: Option<bool>,
     pub(super) id: Uuid,
 }
 
@@ -89,10 +89,16 @@ pub(super) fn created(
         let (id, keyspace, name) = (known.id, &known.keyspace, &known.name);
         return refuse(format!("Table with ID {id} already exists: {keyspace}.{name}"));
     }
-    let table = options::of_view(table::defaults(&context.rules), &properties)?;
+    let mut table = options::of_view(table::defaults(&context.rules), &properties)?;
+    if properties.get("tombstone_gc").is_none() {
+        // What is the case anyway: who describes a view sees it.
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        table.tombstone_gc =
+            vec![pair("mode", "timeout"), pair("propagation_delay_in_seconds", "3600")];
+    }
     check_ttl(&properties)?;
-    let is_synchronous = properties.boolean("synchronous_updates")?;
-    Ok(Options { table, is_synchronous, id: id.unwrap_or(context.table_id) })
+    let synchronous = properties.boolean("synchronous_updates")?;
+    Ok(Options { table, synchronous, id: id.unwrap_or(context.table_id) })
 }
 
 /// The options of a view that had `before`, and whether it is synchronous now, if that is said.

@@ -40,7 +40,9 @@ fn render(table: &TableSchema) -> String {
     if let Some(view) = &table.view {
         out.push_str(&format!(" where {}", view.where_clause));
         view.filter.iter().for_each(|it| out.push_str(&format!("; {}", condition(it))));
-        let words = [(view.includes_all, " all"), (view.is_synchronous, " sync")];
+        let synchronous = [(Some(true), " sync"), (Some(false), " async")];
+        let synchronous = synchronous.map(|(said, word)| (view.synchronous == said, word));
+        let words = [&[(view.includes_all, " all")], &synchronous[..]].concat();
         words.iter().filter(|(is, _)| *is).for_each(|(_, word)| out.push_str(word));
     }
     for index in &table.indexes {
@@ -238,7 +240,9 @@ fn views_are_altered_and_dropped() {
     check(&setup, "ALTER MATERIALIZED VIEW mv WITH comment = 'x'", altered);
     let sync = "ALTER MATERIALIZED VIEW mv WITH synchronous_updates = true";
     check(&setup, sync, &format!("{altered} sync"));
-    check(&setup, "ALTER MATERIALIZED VIEW mv WITH synchronous_updates = false", "");
+    let not_sync = "ALTER MATERIALIZED VIEW mv WITH synchronous_updates = false";
+    check(&setup, not_sync, &format!("{altered} async"));
+    check(&[KS, SMALL, VIEW, not_sync], not_sync, "");
     check(&setup, "DROP MATERIALIZED VIEW mv", "drop mv");
     check(&setup, "DROP MATERIALIZED VIEW IF EXISTS mw", "");
     check(&setup, "ALTER MATERIALIZED VIEW IF EXISTS mw WITH comment = 'x'", "");
@@ -541,7 +545,7 @@ fn indexes_come_and_go_with_their_views() {
     assert_eq!((base.views.len(), base.schema.indexes.len()), (2, 2));
     let view = entry(&node, "by_v_index").expect("the view");
     assert_eq!(view.schema.options.comment, "hello");
-    assert!(view.schema.view.as_ref().is_some_and(|view| view.is_synchronous));
+    assert!(view.schema.view.as_ref().is_some_and(|view| view.is_synchronous()));
     assert!(super::is_of_index(&node.schema, &view) && !super::is_of_index(&node.schema, &base));
     let index = base.schema.index_named("by_v").expect("the index");
     let text = base.schema.describe_index(index, Some(&view.schema), Internals::Hidden);
@@ -578,6 +582,8 @@ fn what_is_described_makes_the_same_view() {
     let text = made.describe_view(made.view.as_ref().expect("a view"), Internals::Shown);
     let changes = node.decide("DROP MATERIALIZED VIEW mv").expect("a view");
     node.apply(changes);
+    let gc = "tombstone_gc = {'mode': 'timeout', 'propagation_delay_in_seconds': '3600'}\n";
+    assert!(text.contains(gc), "{text}");
     let changes = node.decide(&text).expect("what was described");
     node.apply(changes);
     assert_eq!(TableSchema { version: made.version, ..schema(&node) }, made);

@@ -67,7 +67,7 @@ pub(in crate::ddl) fn create(schema: &Schema, it: &CreateView, context: &Context
             where_clause: filter::text_of(&it.filter),
             includes_all: matches!(it.selection, Selection::All(_)),
             filter: filter.conditions,
-            is_synchronous: options.is_synchronous.unwrap_or(false),
+            synchronous: options.synchronous,
             ..View::default()
         },
     )?;
@@ -318,9 +318,9 @@ pub(in crate::ddl) fn alter(schema: &Schema, it: &AlterView, context: &Context) 
         return Ok(Vec::new());
     };
     let before = &entry.schema;
-    let (options, is_synchronous) = rules::altered(&before.options, &it.properties)?;
+    let (options, synchronous) = rules::altered(&before.options, &it.properties)?;
     let mut view = before.view.as_deref().cloned().unwrap_or_default();
-    view.is_synchronous = is_synchronous.unwrap_or(view.is_synchronous);
+    view.synchronous = synchronous.or(view.synchronous);
     let after = before.edit().options(options).view(view).version(before.version).build();
     let after = after.map_err(|invalid| Error::Invalid(invalid.0))?;
     match after == **before {

@@ -385,7 +385,7 @@ impl Coordinator {
         if let Some(hearers) = self.hearers((base, at), view, token) {
             is_here = false;
             // A log has what was acknowledged.
-            let is_synchronous = view.schema.view.as_ref().is_none_or(|it| it.is_synchronous);
+            let is_synchronous = view.schema.view.as_ref().is_none_or(|it| it.is_synchronous());
             for replica in &hearers {
                 match replica.is_here {
                     true => is_here = true,

@@ -525,7 +525,7 @@ fn a_write_waits_for_views_that_are_synchronous() {
                 make_views().await;
                 change(move |schema| {
                     let mut view = (*schema.table("ks", "by_v").unwrap().schema).clone();
-                    view.view.as_mut().unwrap().is_synchronous = is_synchronous;
+                    view.view.as_mut().unwrap().synchronous = Some(is_synchronous);
                     vec![SchemaChange::AlterTable(view)]
                 })
                 .await;
