@@ -1,5 +1,6 @@
 """Materialized views as part of the schema: what makes, alters and drops them, and what they are."""
 import pytest
+from cassandra.protocol import ConfigurationException
 
 
 @pytest.fixture
@@ -132,3 +133,8 @@ def test_what_was_said_of_views_is_described(db, base):
                 in shown), shown
     name = view(db, base, rest="WITH tombstone_gc = {'mode': 'disabled'}")
     assert "tombstone_gc = {'mode': 'disabled'}" in db.rows(f"DESCRIBE {name}")[0][-1]
+
+
+def test_a_view_has_no_id_that_is_null(db, base):
+    with pytest.raises(ConfigurationException, match="Invalid table id"):
+        view(db, base, rest="WITH ID = null")

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::speculative_retry::speculative_retry;
 use model::Uuid;
 use model::schema::TableOptions;
+use syntax::ast::PropertyValue;
 
 /// Seconds that a value lives at most: twenty years.
 const TTL_SECS_MAX: i32 = 630_720_000;
@@ -62,11 +63,12 @@ fn refuse<T>(text: String) -> Result<T, Error> {
 
 /// The id that `WITH ID = ..` gives a table.
 pub(super) fn table_id(properties: &Properties<'_>) -> Result<Option<Uuid>, Error> {
-    let Some(text) = properties.scalar("id")? else { return Ok(None) };
-    match Uuid::parse_str(text) {
-        Ok(id) => Ok(Some(id)),
-        Err(_) => refuse("Invalid table id".to_owned()),
+    let invalid = || refuse("Invalid table id".to_owned());
+    if matches!(properties.get("id"), Some(PropertyValue::Null)) {
+        return invalid();
     }
+    let Some(text) = properties.scalar("id")? else { return Ok(None) };
+    Uuid::parse_str(text).map(Some).or_else(|_| invalid())
 }
 
 /// The options of a table that had `options` and is given `properties`.

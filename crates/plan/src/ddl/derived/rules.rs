@@ -139,8 +139,9 @@ fn check_ttl(properties: &Properties<'_>) -> Result<(), Error> {
     match properties.int("default_time_to_live")? {
         None | Some(0) => Ok(()),
         Some(_) => refuse(
-            "Cannot set or alter default_time_to_live for a materialized view. Its rows expire \
-             when those of the base table do.",
+            "Cannot set or alter default_time_to_live for a materialized view. Data in a \
+             materialized view always expire at the same time than the corresponding data in the \
+             parent table.",
         ),
     }
 }
