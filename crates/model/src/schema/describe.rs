@@ -170,7 +170,8 @@ impl TableSchema {
         all.join("\n\n") + "\n"
     }
 
-    /// The last drop of each name, by name: earlier ones hide nothing more.
+    /// The last drop of each name, the last name first, as ScyllaDB mostly lists them: earlier ones
+    /// hide nothing more.
     fn last_drops(&self) -> Vec<&DroppedColumn> {
         let mut last: Vec<&DroppedColumn> = Vec::new();
         for column in &self.dropped {
@@ -180,7 +181,7 @@ impl TableSchema {
                 None => last.push(column),
             }
         }
-        last.sort_by(|a, b| a.name.cmp(&b.name));
+        last.sort_by(|a, b| b.name.cmp(&a.name));
         last
     }
 
@@ -364,7 +365,7 @@ bloom_filter_fp_chance = 0.01
         let columns = "    p int,\n    e bigint,\n    u frozen<tuple<int, text>>,\n    PRIMARY";
         assert!(create.contains(columns), "{create}");
         let expected =
-            ["DROP e USING TIMESTAMP 5;", "DROP u USING TIMESTAMP 6;", "ADD e bigint;", "TTL e;"];
+            ["DROP u USING TIMESTAMP 6;", "DROP e USING TIMESTAMP 5;", "ADD e bigint;", "TTL e;"];
         let lines = expected.map(|line| format!("\nALTER TABLE ks.t {line}"));
         assert_eq!(after, lines.concat());
         let shown = table.describe(Internals::Hidden);
