@@ -99,3 +99,49 @@ def test_refusals(db, t):
         db.run(f"DELETE FROM {indexed} WHERE v = 1")
     with pytest.raises(InvalidRequest):
         db.run(f"UPDATE {indexed} SET w = 1 WHERE v = 1")
+
+
+LONG = "x" * 65_536
+
+
+@pytest.mark.parametrize("target, columns, value, found_by", [
+    ("v", "v text", "{}", "v = %s"), ("(p), v", "v text", "{}", "p = 1 AND v = %s"),
+    ("s", "s text STATIC", "{}", "s = %s"), ("z", "z set<text>", {"{}"}, "z CONTAINS %s"),
+    ("l", "l list<text>", ["a", "{}"], "l CONTAINS %s"),
+    ("values(m)", "m map<int, text>", {1: "{}"}, "m CONTAINS %s"),
+    ("keys(m)", "m map<text, int>", {"a": 1, "{}": 2}, "m CONTAINS KEY %s"),
+    ("entries(m)", "m map<text, text>", {"a": "{}"}, "m['a'] = %s"),
+    ("full(f)", "f frozen<list<text>>", ["{}"], "f = [%s]"),
+])
+def test_what_is_too_long_for_an_index_is_not_written(db, target, columns, value, found_by):
+    def filled(value, text):
+        if isinstance(value, str):
+            return value.replace("{}", text)
+        if isinstance(value, dict):
+            return {filled(key, text) if isinstance(key, str) else key:
+                    filled(it, text) if isinstance(it, str) else it for key, it in value.items()}
+        return type(value)(filled(it, text) for it in value)
+
+    t = db.table(f"p int, c int, w text, {columns}, PRIMARY KEY (p, c)")
+    name = columns.split()[0]
+    # What is there before there is the index has no row in it.
+    db.run(f"INSERT INTO {t} (p, c, {name}) VALUES (0, 0, %s)", filled(value, LONG))
+    db.run(f"CREATE INDEX ON {t} ({target})")
+    writes = [f"INSERT INTO {t} (p, c, w, {name}) VALUES (1, 1, 'w', %s)",
+              f"UPDATE {t} SET w = 'w', {name} = %s WHERE p = 1 AND c = 1",
+              f"INSERT INTO {t} (p, c, w, {name}) VALUES (1, 1, 'w', %s) IF NOT EXISTS",
+              f"BEGIN BATCH INSERT INTO {t} (p, c, w) VALUES (2, 2, 'w'); "
+              f"UPDATE {t} SET {name} = %s WHERE p = 1 AND c = 1; APPLY BATCH"]
+    if name == "s":
+        writes = [text.replace("WHERE p = 1 AND c = 1", "WHERE p = 1").replace("w = 'w', ", "")
+                  for text in writes]
+    if "<" in columns and "frozen" not in columns:
+        writes.append(f"UPDATE {t} SET {name} = {name} + %s WHERE p = 1 AND c = 1")
+    for write in writes:
+        db.refuse(write, "cannot index value of size", filled(value, LONG))
+        assert db.rows(f"SELECT p FROM {t} WHERE p IN (1, 2)") == [], write
+    db.refuse(f"SELECT p FROM {t} WHERE {found_by}", "may not be larger than 64K", LONG)
+    # Of what is as long as can be the row is found.
+    longest = LONG[:65_000]
+    db.run(writes[0], filled(value, longest))
+    assert db.rows(f"SELECT p, c FROM {t} WHERE {found_by}", longest) == [(1, 1)]

@@ -138,3 +138,39 @@ def test_what_was_said_of_views_is_described(db, base):
 def test_a_view_has_no_id_that_is_null(db, base):
     with pytest.raises(ConfigurationException, match="Invalid table id"):
         view(db, base, rest="WITH ID = null")
+
+
+def test_what_is_too_long_for_the_key_of_a_view_is_not_written(db):
+    t = db.table("p int PRIMARY KEY, v text, w text")
+    name, some = db.name(), db.name()
+    db.run(f"CREATE MATERIALIZED VIEW {name} AS SELECT * FROM {t} WHERE v IS NOT NULL "
+           "AND p IS NOT NULL PRIMARY KEY (v, p)")
+    db.run(f"CREATE MATERIALIZED VIEW {some} AS SELECT * FROM {t} WHERE w = 'of some' "
+           "AND p IS NOT NULL PRIMARY KEY (w, p)")
+    long = "x" * 65_536
+    expected = f"size 65536 to {t}(v), which is in the key of the materialized view {name}"
+    insert = f"INSERT INTO {t} (p, v) VALUES (1, %s)"
+    db.refuse(insert, expected, long)
+    assert db.rows(f"SELECT * FROM {t}") == []
+    # It goes into no other key, and a view that asks for another value would not have the row.
+    db.run(f"INSERT INTO {t} (p, v, w) VALUES (1, 'a', %s)", long)
+    db.run(insert, long[:65_535])
+    assert db.column(f"SELECT p FROM {name}") == [1] and db.rows(f"SELECT * FROM {some}") == []
+    # Two columns that are each short enough.
+    pair = db.name()
+    db.run(f"CREATE MATERIALIZED VIEW {pair} AS SELECT * FROM {t} WHERE v IS NOT NULL "
+           "AND p IS NOT NULL PRIMARY KEY ((v, p))")
+    db.refuse(f"INSERT INTO {t} (p, v) VALUES (2, %s)", f"materialized view {pair}", long[:65_530])
+
+
+def test_traces_tell_of_views_that_are_waited_for(db, base):
+    waited, late = view(db, base, rest="WITH synchronous_updates = true"), view(db, base)
+    altered = view(db, base, rest="WITH synchronous_updates = true")
+    db.run(f"ALTER MATERIALIZED VIEW {altered} WITH synchronous_updates = false")
+    for write in (f"INSERT INTO {base} (p, c, v) VALUES (1, 2, 3)",
+                  f"UPDATE {base} SET v = 4 WHERE p = 1 AND c = 2 IF v = 3",
+                  f"BEGIN BATCH DELETE FROM {base} WHERE p = 1; APPLY BATCH"):
+        trace = db.session.execute(write, trace=True).get_query_trace(max_wait_sec=10)
+        told = " ".join(event.description for event in trace.events)
+        assert f"Forcing {waited} view update to be synchronous" in told, told
+        assert late not in told and altered not in told, told

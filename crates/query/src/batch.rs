@@ -3,8 +3,8 @@
 use crate::error::CqlError;
 use crate::modify::{
     Existing, OwnedStatement, Shown, Write, add_to, check_consistency, check_level, check_sizes,
-    default_timestamp, existing, metadata_of_existing, on_owner, partition_keys, refused,
-    shown_of_existing, tell_exceeded,
+    check_view_keys, default_timestamp, existing, metadata_of_existing, note_views, on_owner,
+    partition_keys, refused, shown_of_existing, tell_exceeded,
 };
 use crate::options::Options;
 use crate::request::Request;
@@ -85,6 +85,7 @@ pub(crate) async fn execute(
     }
     let count = entries.len();
     request.note(|| format!("Writing {count} partitions to the commitlogs and memtables"));
+    entries.iter().for_each(|entry| note_views(&entry.table, request));
     coordinator.write_batch(kind, entries, &options).await?;
     request.note(|| "The writes are acknowledged".to_owned());
     Ok(Response::VOID)
@@ -213,6 +214,7 @@ async fn mutations(
     for (table, token, builder) in builders {
         if !builder.is_empty() {
             let mutation = builder.freeze();
+            check_view_keys(table, &mutation)?;
             if guarded.contains(&table.schema.id) {
                 check_sizes(&table.schema, &mutation, request)?;
             }
@@ -256,6 +258,7 @@ async fn owned(
         owned.push(OwnedStatement::new(item.statement, item.part, item.values));
     }
     let Some((table, key)) = place else { return Ok(Response::VOID) };
+    note_views(table, request);
     let plans = items.iter().map(|item| item.plan);
     let shown = match form {
         BatchForm::Scylla => {

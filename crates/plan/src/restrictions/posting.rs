@@ -31,7 +31,8 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use stdx::Put;
 
-/// Longer values are in no index.
+/// Longer values are in no index, and writes of them are refused where there is one. What was
+/// written before is not looked for in vain.
 const VALUE_BYTES_MAX: usize = 65_535;
 
 /// An index, and what is asked of it.
@@ -178,7 +179,9 @@ impl IndexPlan {
                 _ => Values::new(),
             },
         };
-        values.retain(|value| value.len() <= VALUE_BYTES_MAX);
+        if values.iter().any(|value| VALUE_BYTES_MAX < value.len()) {
+            return Err(Error::invalid("Index expression values may not be larger than 64K"));
+        }
         values.sort();
         values.dedup();
         Ok(values)

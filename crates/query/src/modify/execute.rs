@@ -4,6 +4,7 @@ use super::build::{Existing, Write, add_to, partition_keys};
 use super::computed;
 use super::guardrails::{check_level, check_sizes, tell_exceeded};
 use super::owner::on_owner;
+use super::view_keys::{check_view_keys, note_views};
 use super::work::{OwnedStatement, Shown};
 use crate::error::CqlError;
 use crate::request::Request;
@@ -43,6 +44,7 @@ pub(crate) async fn execute(
         let is_empty = builder.is_empty();
         let (mutation, buffer) = builder.freeze_reused();
         request.scratch.give_back(buffer);
+        check_view_keys(&plan.table, &mutation)?;
         if plan.is_guarded {
             check_sizes(schema, &mutation, request)?;
         }
@@ -69,6 +71,7 @@ pub(crate) async fn execute(
             let (bytes, shard) = (mutation.size_bytes(), plan.table.tablets.shard_of(token));
             format!("Writing {bytes} bytes to the commitlog and a memtable of shard {shard}")
         });
+        note_views(&plan.table, request);
         if Coordinator::limits_requests(&plan.table) {
             options.limit = Box::pin(request.admit_write(&plan.table, token)).await?;
         }
@@ -119,6 +122,7 @@ async fn several(
         tell(coordinator.write_within(&table, token, mutation, &options).await?);
     } else if !entries.is_empty() {
         let options = WriteOptions { limit, ..request.write_options(WriteKind::UnloggedBatch) };
+        note_views(&plan.table, request);
         if plan.is_guarded {
             tell(coordinator.check_sizes(entries.iter(), &options).await?);
         }
@@ -163,6 +167,7 @@ async fn owned(
     let shown = plan.condition.as_ref().map(|it| Shown::of_statements(&it.shown));
     let mut response = Response::VOID;
     for key in keys {
+        note_views(&plan.table, request);
         let owned = vec![OwnedStatement::new(statement, None, request.values)];
         let shown = shown.clone();
         let outcome = on_owner(&plan.table, key, owned, shown, request, timestamp).await?;

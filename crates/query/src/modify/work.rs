@@ -11,6 +11,7 @@
 use super::build::{Write, add_to};
 use super::guardrails::{check_sizes, tell_exceeded};
 use super::present::{ReadPlan, Step};
+use super::view_keys::check_view_keys;
 use crate::error::CqlError;
 use crate::parameters::Parameters;
 use crate::processor::Processor;
@@ -251,6 +252,9 @@ impl Work {
             Ok::<_, CqlError>((!builder.is_empty()).then(|| builder.freeze()))
         };
         let mutation = request.step(|_| build()).await?;
+        if let (Some(mutation), Some(step)) = (&mutation, steps.first()) {
+            check_view_keys(&step.plan.table, mutation)?;
+        }
         if let Some(mutation) = &mutation
             && let Some(step) = steps.iter().find(|step| step.plan.is_guarded)
         {
