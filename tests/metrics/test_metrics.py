@@ -30,7 +30,17 @@ def used(cql, keyspace):
     return name
 
 
-def test_all_of_it_can_be_read(node, used):
+@pytest.fixture(scope="module")
+def indexed(cql, keyspace):
+    """A table whose index was asked."""
+    name = f"{keyspace}.indexed"
+    cql.execute(f"CREATE TABLE {name} (p int PRIMARY KEY, v int)")
+    cql.execute(f"CREATE INDEX by_v ON {name} (v)")
+    cql.execute(f"SELECT * FROM {name} WHERE v = 1")
+    return name
+
+
+def test_all_of_it_can_be_read(node, used, indexed):
     seen, kinds = collections.Counter(), collections.Counter()
     for family in families(node):
         assert family.name.startswith("scylla_")
@@ -39,12 +49,22 @@ def test_all_of_it_can_be_read(node, used):
         for sample in family.samples:
             seen[(sample.name, *sorted(sample.labels.items()))] += 1
             assert sample.value >= 0, sample
-            of_table = family.name.startswith("scylla_column_family_")
+            of_table = family.name.startswith(("scylla_column_family_", "scylla_index_"))
             assert ("shard" in sample.labels) == (not of_table), sample
             if of_table:
                 assert sample.labels["ks"] == used.split(".")[0]
     assert seen and max(seen.values()) == 1, "a sample is there twice"
     assert {"counter", "gauge", "histogram", "summary"} == set(kinds)
+
+
+def test_pages_by_an_index_are_counted_under_its_name(node, cql, indexed):
+    name, labels = "scylla_index_query_latencies_count", {"idx": "by_v",
+                                                          "ks": indexed.split(".")[0]}
+    before = total(node, name, **labels)
+    cql.execute(f"SELECT * FROM {indexed} WHERE v = 2")
+    # Not by the index.
+    cql.execute(f"SELECT * FROM {indexed} WHERE p = 1")
+    assert total(node, name, **labels) == before + 1 >= 2
 
 
 def test_buckets_of_histograms_add_up(node, used):
@@ -213,7 +233,7 @@ def test_the_prefix_is_an_option():
         assert {sample.name.partition("_")[0] for sample in samples(node)} == {"own"}
 
 
-def test_every_family_is_documented(node, used):
+def test_every_family_is_documented(node, used, indexed):
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     names = [line.split()[2].removeprefix("scylla_") for line in text(node).splitlines()
              if line.startswith("# TYPE")]

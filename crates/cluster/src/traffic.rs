@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //!  - *made-when-used*: a table that is neither read nor written has no histogram; one that is
-//!    used has five at most, of some 4 KiB each.
+//!    used has five at most, of some 4 KiB each, and one that keeps an index six.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
 //!  - *only-grows*: a count, and the number of spans in a histogram, never becomes less.
 //!  - *begun-then-ended*: what is in flight was begun, and is counted until it ends.
@@ -160,23 +160,38 @@ impl Taken {
 
 /// What was recorded of a table on this shard.
 #[derive(Debug, Default)]
-pub struct TableTraffic([Timing; Work::ALL.len()]);
+pub struct TableTraffic {
+    works: [Timing; Work::ALL.len()],
+    /// Of the view that keeps an index: pages that were answered by it.
+    by_index: Timing,
+}
 
 impl TableTraffic {
+    /// Records a page of a result that the index which this table keeps has led to.
+    pub fn record_by_index(&self, began: Mark) {
+        self.by_index.record(began.elapsed_nanos());
+    }
+
+    /// `None`: there was none.
+    pub fn taken_by_index(&self) -> Option<Taken> {
+        self.by_index.taken()
+    }
+
     /// Records work of which this table is a part beside another one.
     pub fn record(&self, work: Work, began: Mark) {
         let nanos = began.elapsed_nanos();
-        self.0[work as usize].record(nanos);
+        self.works[work as usize].record(nanos);
     }
 
     /// `None`: it was never done.
     pub fn taken(&self, work: Work) -> Option<Taken> {
-        self.0[work as usize].taken()
+        self.works[work as usize].taken()
     }
 
     /// Brings its rates up to date.
     pub(crate) fn look(&self, seconds: f64) {
-        self.0.iter().for_each(|timing| timing.look(seconds));
+        let all = self.works.iter().chain([&self.by_index]);
+        all.for_each(|timing| timing.look(seconds));
     }
 }
 
@@ -281,7 +296,7 @@ impl Traffic {
     pub fn record(&self, table: &TableTraffic, work: Work, began: Mark) {
         let nanos = began.elapsed_nanos();
         self.timings[work as usize].record(nanos);
-        table.0[work as usize].record(nanos);
+        table.works[work as usize].record(nanos);
     }
 
     /// Counts failed work.

@@ -43,6 +43,7 @@ pub const LABELS: &[&str] = &[
     "consistency_level",
     "encrypted",
     "group",
+    "idx",
     "kind",
     "mode",
     "op",

@@ -13,6 +13,11 @@ use storage::Storage;
 
 /// All names of tables begin so.
 const START: &str = "column_family_";
+/// That of indexes, and what it tells.
+const BY_INDEX: (&str, &str) = (
+    "index_query_latencies",
+    "How long pages took that were answered by the index, in microseconds.",
+);
 
 /// Which tables are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +86,15 @@ pub(super) struct Row {
     name: String,
     gauges: [u64; GAUGES.len()],
     taken: [Option<Taken>; Work::ALL.len()],
+    /// Where the table is a view that keeps an index that was asked: its name, and how long that
+    /// took.
+    by_index: Option<(String, Taken)>,
 }
 
 impl Row {
-    fn of(table: &TableEntry, storage: &Storage) -> Row {
+    fn of(table: &TableEntry, schema: &Schema, storage: &Storage) -> Row {
+        let by_index = table.local.traffic.taken_by_index();
+        let by_index = by_index.and_then(|taken| Some((index_of(table, schema)?, taken)));
         let id = table.schema.id;
         let stats = storage.table_stats(id).unwrap_or_default();
         let shard = runtime::shard_id();
@@ -103,6 +113,7 @@ impl Row {
                 tablets as u64,
             ],
             taken: Work::ALL.map(|work| table.local.traffic.taken(work)),
+            by_index,
         }
     }
 
@@ -115,6 +126,11 @@ impl Row {
                 (mine @ None, its) => *mine = its,
                 (Some(_), None) => {}
             }
+        }
+        match (&mut self.by_index, other.by_index) {
+            (Some((_, mine)), Some((_, its))) => mine.merge(&its),
+            (mine @ None, its) => *mine = its,
+            (Some(_), None) => {}
         }
     }
 
@@ -129,12 +145,25 @@ impl Row {
             let buckets = spans::buckets(&taken.spans, Steps::Coarse);
             sheet.histogram(histogram, help, labels, &buckets);
         }
+        if let Some((index, taken)) = &self.by_index {
+            let labels = &[("idx", index.as_str()), ("ks", self.keyspace.as_str())];
+            let buckets = spans::buckets(&taken.spans, Steps::Coarse);
+            sheet.histogram(BY_INDEX.0, BY_INDEX.1, labels, &buckets);
+        }
     }
+}
+
+/// The index that a view keeps.
+fn index_of(view: &TableEntry, schema: &Schema) -> Option<String> {
+    let base = schema.table_by_id(view.schema.view.as_ref()?.base)?;
+    let mut indexes = base.schema.indexes.iter();
+    indexes.find(|index| index.view_name() == view.schema.name).map(|index| index.name.clone())
 }
 
 /// The tables of this shard. What is to be put together with that of other shards is returned.
 pub(super) async fn of_shard(sheet: &mut Sheet, tables: Tables) -> Vec<Row> {
-    if tables == Tables::No || !sheet.filter().wants_any(START) {
+    let names = |start| sheet.filter().wants_any(start);
+    if tables == Tables::No || !(names(START) || names(BY_INDEX.0)) {
         return Vec::new();
     }
     let (Some(cluster), Some(storage)) =
@@ -151,7 +180,7 @@ pub(super) async fn of_shard(sheet: &mut Sheet, tables: Tables) -> Vec<Row> {
     let mut rows = Vec::new();
     for entry in schema.keyspaces.values() {
         for table in entry.tables.values().filter(|table| is_wanted(table)) {
-            let row = Row::of(table, &storage);
+            let row = Row::of(table, &schema, &storage);
             match sums {
                 true => rows.push(row),
                 false => row.tell(sheet),
@@ -184,11 +213,15 @@ mod tests {
     use admin::metrics::Filter;
     use stdx::histogram::Histogram;
 
-    fn taken(nanos: &[u64]) -> Option<Taken> {
+    fn taken_of(nanos: &[u64]) -> Taken {
         let histogram = Histogram::default();
         nanos.iter().for_each(|nanos| histogram.record(*nanos));
         let spans = histogram.snapshot();
-        Some(Taken { recent: spans.clone(), spans, ..Taken::default() })
+        Taken { recent: spans.clone(), spans, ..Taken::default() }
+    }
+
+    fn taken(nanos: &[u64]) -> Option<Taken> {
+        Some(taken_of(nanos))
     }
 
     #[test]
@@ -198,6 +231,7 @@ mod tests {
             name: "t".to_owned(),
             gauges: [value; GAUGES.len()],
             taken,
+            by_index: Some(("i".to_owned(), taken_of(&[7_000]))),
         };
         let mut sum = row(1, [taken(&[1_000]), None, None, None, None]);
         sum.merge(row(2, [taken(&[3_000]), taken(&[5_000]), None, None, None]));
@@ -210,6 +244,7 @@ mod tests {
         assert!(text.contains("x_column_family_live_sstable{ks=\\\"k\\\",cf=\\\"t\\\"} 3"));
         assert!(text.contains("x_column_family_read_latency_count{ks=\\\"k\\\",cf=\\\"t\\\"} 2"));
         assert!(text.contains("column_family_write_latency_summary"));
+        assert!(text.contains("x_index_query_latencies_count{idx=\\\"i\\\",ks=\\\"k\\\"} 2"));
         assert!(!text.contains("column_family_cas"));
     }
 }

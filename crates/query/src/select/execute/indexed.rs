@@ -25,7 +25,7 @@ use mutation::page::{
 use plan::restrictions::{BaseRow, IndexPart, IndexPlan, IndexRead};
 use plan::select::{FoundRows, Grouping, SelectPlan};
 use replication::{Consistency, Coordinator, ReadError, ReadOptions};
-use runtime::time::{Instant, sleep};
+use runtime::time::{Instant, Mark, sleep};
 use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -98,7 +98,12 @@ pub(super) async fn execute(
 ) -> Result<Rows, CqlError> {
     let is_known = request.coordinator.is_known_built(index.view.schema.id);
     let by_index = is_known || is_asked(plan, index, request).await?;
-    execute_by(plan, request, by_index).await
+    let began = Mark::now();
+    let rows = execute_by(plan, request, by_index).await;
+    if by_index {
+        index.view.local.traffic.record_by_index(began);
+    }
+    rows
 }
 
 /// Whether the index of a plan is asked; otherwise rows are filtered. Of a table with little data
