@@ -25,6 +25,10 @@ TYPES = {
     "frozen_udt_": ("frozen<u>", "{a: 2}"), "vector_": ("vector<float, 2>", "[0.5, 1.5]"),
 }
 
+VIEWED = """CREATE TABLE k.viewed (p int PRIMARY KEY, v text, w text);
+    CREATE MATERIALIZED VIEW k.of_v AS SELECT p FROM k.viewed WHERE p IS NOT NULL PRIMARY KEY (p);
+    CREATE INDEX by_v ON k.viewed (v)"""
+
 
 @pytest.fixture(scope="module")
 def stopped():
@@ -59,6 +63,10 @@ def stopped():
         session.execute("CREATE TABLE k.dropped (p int PRIMARY KEY, v int, w int)")
         session.execute("INSERT INTO k.dropped (p, v, w) VALUES (1, 2, 3)")
         session.execute("ALTER TABLE k.dropped DROP v")
+        for statement in VIEWED.split(";"):
+            session.execute(statement)
+        session.execute("INSERT INTO k.viewed (p, v, w) VALUES (1, 'a', 'b')")
+        session.execute("INSERT INTO k.viewed (p, v) VALUES (2, 'a')")
         said = {table: [json.loads(row[0]) for row in session.execute(
             f"SELECT JSON * FROM k.{table}")] for table in ("types", "rows", "counts", "dropped")}
         node.disconnect()
@@ -253,6 +261,27 @@ def test_the_schema_is_found_in_the_data_directory(stopped, tmp_path):
     assert missing.code == 1 and "Failed to find k.nothing in schema tables" in missing.err
     system = [path for path in data_dir.glob("system/local-*") if list(path.glob("*-Data.db"))]
     assert "cluster_name" in ok("dump-data", "--system-schema", system[0])
+
+
+def test_the_schema_of_a_view_is_in_the_file_of_its_table(stopped, tmp_path):
+    node, _ = stopped
+    table, view, index = VIEWED.split(";")
+    for name, keys, more in (("of_v", ["1", "2"], view), ("by_v_index", ["a"], index)):
+        dump = one("dump-data", "--merge", folder(node, name))
+        assert sorted(partition["key"]["value"] for partition in dump) == keys
+        file, copy = tmp_path / f"{name}.cql", tmp_path / name
+        shutil.copytree(folder(node, name), copy)
+        # The only view of the file, or the one that the directory or the options name.
+        file.write_text(f"{table};{more};")
+        assert one("dump-data", "--schema-file", file, "--merge", copy) == dump
+        file.write_text(VIEWED)
+        assert one("dump-data", "--schema-file", file, "--merge", folder(node, name)) == dump
+        open_ = run("dump-data", "--schema-file", file, "--merge", copy)
+        assert open_.code == 1 and "it has several tables; give --keyspace" in open_.err, open_
+        assert one("dump-data", "--schema-file", file, "--keyspace", "k", "--table", name,
+                   "--merge", copy) == dump
+    assert "CREATE MATERIALIZED VIEW k.of_v AS\n    SELECT p\n" in ok(
+        "dump-schema", folder(node, "of_v"), "--schema-file", file)
 
 
 def test_dumps_have_what_was_deleted(stopped):

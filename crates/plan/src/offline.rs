@@ -15,7 +15,7 @@ use syntax::ast;
 /// What a text of statements makes.
 #[derive(Clone, Debug)]
 pub struct SchemaText {
-    /// Its tables, in order of making.
+    /// Its tables, views and those of indexes among them, in order of making.
     pub tables: Vec<TableSchema>,
     /// Its user types, each after those that it mentions.
     pub types: Vec<UserType>,
@@ -192,12 +192,20 @@ impl State {
             }
         }
         let changes = ddl::decide(&self.schema, statement, &context).or_else(|refused| {
-            let ast::SchemaStatement::CreateTable(it) = statement else { return Err(refused) };
+            let Some(properties) = properties_of(statement) else { return Err(refused) };
             let known = |name: &str| FILE_PROPERTIES.contains(&name);
-            it.properties.properties.retain(|property| known(&property.name.text));
+            properties.properties.retain(|property| known(&property.name.text));
             ddl::decide(&self.schema, statement, &context).map_err(|_| refused)
         });
-        self.apply(changes?)
+        let changes = changes?;
+        let view = |change: &SchemaChange| match change {
+            SchemaChange::CreateTable(it) if it.view.is_some() => {
+                Some((it.keyspace.clone(), it.name.clone()))
+            }
+            _ => None,
+        };
+        self.tables.extend(changes.iter().filter_map(view));
+        self.apply(changes)
     }
 
     fn need_keyspace(&mut self, name: &str) -> Result<(), Error> {
@@ -269,6 +277,16 @@ fn name_of(statement: &mut ast::SchemaStatement) -> Option<&mut ast::QualifiedNa
         ast::SchemaStatement::AlterTable(it) => Some(&mut it.name),
         ast::SchemaStatement::CreateType(it) => Some(&mut it.name),
         ast::SchemaStatement::AlterType(it) => Some(&mut it.name),
+        _ => None,
+    }
+}
+
+/// The properties of what a statement makes that has files.
+fn properties_of(statement: &mut ast::SchemaStatement) -> Option<&mut ast::TableProperties> {
+    match statement {
+        ast::SchemaStatement::CreateTable(it) => Some(&mut it.properties),
+        ast::SchemaStatement::CreateView(it) => Some(&mut it.properties),
+        ast::SchemaStatement::CreateIndex(it) => Some(&mut it.properties),
         _ => None,
     }
 }

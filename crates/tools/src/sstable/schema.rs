@@ -164,22 +164,29 @@ async fn from_file(path: &Path, names: &Names) -> Result<Sourced, Failure> {
     let text = String::from_utf8(text).map_err(|_| refuse("it is not UTF-8".to_string()))?;
     let made = plan::offline::schema_of_text(&text, runtime::time::wall_micros());
     let made = made.map_err(|error| refuse(error.to_string()))?;
-    let wanted = |table: &TableSchema| {
-        let is = |name: &Option<String>, other: &str| name.as_deref().is_none_or(|it| it == other);
+    match meant(&made.tables, names) {
+        Ok(table) => Ok(Sourced::new(table.clone(), made.types)),
+        Err(why) => Err(refuse(why.to_string())),
+    }
+}
+
+/// The table that is meant of those of a file: the only one, or the one that has the names that are
+/// known. Where these leave it open, a table with one view is there for the view.
+fn meant<'t>(tables: &'t [TableSchema], names: &Names) -> Result<&'t TableSchema, &'static str> {
+    let is = |name: &Option<String>, other: &str| name.as_deref().is_none_or(|it| it == other);
+    let wanted = |table: &&TableSchema| {
         is(&names.keyspace, &table.keyspace) && is(&names.table, &table.name)
     };
-    let table = match made.tables.as_slice() {
-        [] => return Err(refuse("it has no CREATE TABLE".to_string())),
-        [one] => one.clone(),
-        many => match many.iter().filter(|table| wanted(table)).collect::<Vec<_>>().as_slice() {
-            [one] => (*one).clone(),
-            _ => {
-                let why = "it has several tables; give --keyspace and --table";
-                return Err(refuse(why.to_string()));
-            }
-        },
+    let open = match tables {
+        [] => return Err("it has no CREATE TABLE"),
+        [one] => return Ok(one),
+        many => many.iter().filter(wanted).collect::<Vec<_>>(),
     };
-    Ok(Sourced::new(table, made.types))
+    match open.as_slice() {
+        [one] => Ok(one),
+        [base, view] if view.view.as_ref().is_some_and(|it| it.base == base.id) => Ok(view),
+        _ => Err("it has several tables; give --keyspace and --table"),
+    }
 }
 
 fn from_system(names: &Names) -> Result<Sourced, Failure> {
@@ -337,12 +344,44 @@ pub(crate) fn dump(job: &Job<'_>, out: &mut Output) -> Result<(), Failure> {
     for user in job.source.types.iter().filter(mentioned) {
         out.line(&user.to_cql_create())?;
     }
-    out.line(&schema.describe(model::schema::Internals::Hidden))
+    let hidden = model::schema::Internals::Hidden;
+    out.line(&match &schema.view {
+        Some(view) => schema.describe_view(view, hidden),
+        None => schema.describe(hidden),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_several_tables_is_for_the_one_that_is_named_or_for_its_view() {
+        let table = "CREATE TABLE ks.t (p int PRIMARY KEY, v int, w int);";
+        let view = "CREATE MATERIALIZED VIEW ks.mv AS SELECT * FROM ks.t WHERE v IS NOT NULL \
+                    PRIMARY KEY (v, p);";
+        let check = |more: &[&str], named: [Option<&str>; 2], expected: Result<&str, &str>| {
+            let text = [&[table], more].concat().concat();
+            let made = plan::offline::schema_of_text(&text, 1).unwrap();
+            let [keyspace, table] = named.map(|name| name.map(str::to_owned));
+            let found = meant(&made.tables, &Names { keyspace, table });
+            assert_eq!(found.map(|table| table.name.as_str()), expected, "{more:?} {named:?}");
+        };
+        let index = "CREATE INDEX by_w ON ks.t (w);";
+        let several = Err("it has several tables; give --keyspace and --table");
+        check(&[], [Some("x"), Some("y")], Ok("t"));
+        check(&[view], [None, None], Ok("mv"));
+        check(&[view], [Some("ks"), Some("t")], Ok("t"));
+        check(&[index], [None, None], Ok("by_w_index"));
+        check(&[index], [Some("ks"), None], Ok("by_w_index"));
+        check(&[index], [Some("other"), None], several);
+        check(&["CREATE INDEX ON ks.t (w);"], [None, None], Ok("t_w_idx_index"));
+        check(&[view, index], [None, None], several);
+        check(&[view, index], [None, Some("mv")], Ok("mv"));
+        check(&["CREATE TABLE ks.u (p int PRIMARY KEY)"], [None, None], several);
+        let unknown = "CREATE INDEX ON ks.t (w) WITH compaction = {'class': 'OfTheFuture'}";
+        check(&[unknown], [None, None], Ok("t_w_idx_index"));
+    }
 
     #[test]
     fn a_path_tells_keyspace_and_table() {
