@@ -145,3 +145,53 @@ def test_what_is_too_long_for_an_index_is_not_written(db, target, columns, value
     longest = LONG[:65_000]
     db.run(writes[0], filled(value, longest))
     assert db.rows(f"SELECT p, c FROM {t} WHERE {found_by}", longest) == [(1, 1)]
+
+
+@pytest.fixture(name="attached", scope="module")
+def fixture_attached(db):
+    """A table with storage-attached indexes and one of another class, and the same without."""
+    columns = ("p int, c int, d int, v int, w int, x text, y int, m map<int, text>, t timestamp, "
+               "PRIMARY KEY (p, c, d)")
+    indexed, plain = db.table(columns), db.table(columns)
+    for target in ("v", "w", "x", "t", "d", "m", "keys(m)"):
+        db.run(f"CREATE CUSTOM INDEX ON {indexed} ({target}) USING 'sai'")
+    db.run(f"CREATE INDEX ON {indexed} (y)")
+    for name in (indexed, plain):
+        insert = db.session.prepare(f"INSERT INTO {name} (p, c, d, v, w, x, y, m, t) "
+                                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        for p, c, d in [(p, c, d) for p in range(4) for c in range(3) for d in range(2)]:
+            row = (p, c, d, c, p + d, "ab"[d], c, {d: "xy"[d]}, p * 1000)
+            db.session.execute(insert, row)
+    return indexed, plain
+
+
+@pytest.mark.parametrize("condition", [
+    "v > 0", "v >= 1 AND v < 2", "v > 5", "v = 1 AND w = 2", "w = 2 AND v = 1", "v = 1 AND w > 1",
+    "v > 0 AND w <= 2", "x = 'a' AND v < 2", "t > '1970-01-01 00:00:01+0000'", "v > 0 AND v > 1",
+    "m CONTAINS 'x' AND v = 1", "m CONTAINS KEY 1 AND m CONTAINS 'y'", "v = 1 AND d = 0",
+    "p = 1 AND v > 1", "p = 1 AND c = 2 AND w > 0", "p IN (1, 2) AND w >= 2 AND x = 'b'",
+    "v IN (0, 2) AND w < 3", "v = 1 AND token(p) > 0 AND w > 0"])
+def test_storage_attached_indexes_answer_together(db, attached, condition):
+    indexed, plain = attached
+    select = f"SELECT p, c, d, v, w FROM {{}} WHERE {condition}"
+    expected = db.rows(select.format(plain) + " ALLOW FILTERING")
+    for size in SIZES:
+        pages = db.pages(select.format(indexed), size)
+        assert [row for page in pages for row in page] == expected
+    assert db.rows(select.format(indexed)) == expected
+    limited = select.format("{}") + " LIMIT 3"
+    assert db.rows(limited.format(indexed)) == expected[:3]
+    with pytest.raises(InvalidRequest):
+        db.run(select.format(plain))
+
+
+@pytest.mark.parametrize("condition", [
+    # An order of texts, what another index or none is on, what an index on elements does not know.
+    "x > 'a'", "v = 1 AND y = 1", "y = 1 AND v = 1", "y > 1",
+    "v = 1 AND m[1] = 'x'", "x LIKE 'a%'", "v = 1 AND (c, d) > (0, 0)"])
+def test_what_they_do_not_answer_has_to_be_asked_for(db, attached, condition):
+    indexed, plain = attached
+    select = f"SELECT p, c, d FROM {{}} WHERE {condition}"
+    db.refuse(select.format(indexed), "ALLOW FILTERING")
+    select += " ALLOW FILTERING"
+    assert db.rows(select.format(indexed)) == db.rows(select.format(plain))

@@ -79,6 +79,7 @@ pub fn analyze(
         let sliced = by_clustering && clustering.has_slice();
         sliced || (!in_keys && !clustering.is_full() && !alone)
     });
+    let is_answered = index::together(table, &relations, chosen.as_ref());
     let rechecks = take_rechecks(table, chosen.as_ref(), &mut relations, inputs);
     let looked_up = chosen.as_ref().and_then(|it| looked_up(table, &it.found));
     // All values of the first column that is not fixed, but a few: nearly what lies together.
@@ -86,7 +87,7 @@ pub fn analyze(
     let apart = apart || relations.not_in_of_clustering.iter().any(lies_apart);
     let contains = relations.contains_of_clustering;
     let (filters, asked_for) = take_filters(table, relations, inputs);
-    if (asked_for || apart) && purpose == Purpose::Select {
+    if ((asked_for && !is_answered) || apart) && purpose == Purpose::Select {
         return Err(unasked(table, contains, &clustering));
     }
     let options = &preparer.markers.options;

@@ -11,6 +11,7 @@ use super::partition::{KeyValue, PartitionPlan};
 use super::posting::{Choice, IndexPlan, view_of};
 use super::relations::{Relations, Restriction};
 use crate::error::Error;
+use crate::term::Term;
 use cluster::Schema;
 use model::schema::{Index, IndexTarget};
 use model::{ColumnKind, TableSchema, Type};
@@ -101,4 +102,58 @@ fn answers(table: &TableSchema, index: &Index, found: &Found) -> bool {
         (Kind::Entry, IndexTarget::Entries) => true,
         _ => false,
     }
+}
+
+/// Whether all that is left besides what `chosen` looks up is on columns whose storage-attached
+/// indexes answer it. To be called before that is taken out of the relations.
+pub(super) fn together(
+    table: &TableSchema,
+    relations: &Relations,
+    chosen: Option<&Chosen>,
+) -> bool {
+    let attached = || table.indexes.iter().filter(|index| index.class.is_some());
+    if attached().next().is_none() || chosen.is_some_and(|it| !it.plan.is_attached()) {
+        return false;
+    }
+    let of_values = |column: usize| {
+        let name = &table.columns[column].name;
+        let is_it = |index: &Index| {
+            index.column == *name && matches!(index.target, IndexTarget::Values | IndexTarget::Full)
+        };
+        attached().any(is_it)
+    };
+    let is_ranged = |column: usize| of_values(column) && has_ranges(&table.columns[column].ty);
+    let answered = |(column, said): (usize, &Option<Restriction<Term>>)| match said {
+        None => true,
+        Some(Restriction::Equal(_) | Restriction::In(_)) => of_values(column),
+        Some(Restriction::Slice { .. }) => is_ranged(column),
+    };
+    let singles = relations.single.iter().enumerate().all(answered);
+    let more = relations.more.iter().all(|(column, _)| is_ranged(*column));
+    let is_left = |found: &&Found| chosen.is_none_or(|it| it.found.filter != found.filter);
+    let searched = |found: &&Found| attached().any(|index| answers(table, index, found));
+    let searches = relations.searches.iter().filter(is_left).filter(searched).count();
+    let by_chosen = chosen.is_some_and(|it| it.found.filter.is_some());
+    let known = searches + usize::from(by_chosen) + relations.not_in_of_clustering.len();
+    singles && more && relations.multi.is_empty() && known == relations.filters.len()
+}
+
+/// Whether Cassandra's index of values of that type knows their order.
+fn has_ranges(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::TinyInt
+            | Type::SmallInt
+            | Type::Int
+            | Type::BigInt
+            | Type::Varint
+            | Type::Float
+            | Type::Double
+            | Type::Decimal
+            | Type::Date
+            | Type::Time
+            | Type::Timestamp
+            | Type::TimeUuid
+            | Type::Inet
+    )
 }

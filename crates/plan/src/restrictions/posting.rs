@@ -45,6 +45,8 @@ pub struct IndexPlan {
     /// otherwise as single rows.
     pub reads_partitions: bool,
     is_local: bool,
+    /// Whether it is of the storage-attached class.
+    is_attached: bool,
     /// The name of the column, for errors.
     column: String,
     lookup: Lookup,
@@ -139,6 +141,7 @@ impl IndexPlan {
             view: view.clone(),
             reads_partitions: first || of_partitions || base.clustering_count == 0,
             is_local: index.is_local,
+            is_attached: index.class.is_some(),
             column: column.name.clone(),
             lookup: lookup.clone(),
             parts,
@@ -151,6 +154,10 @@ impl IndexPlan {
     /// Whether it is asked within a partition of the base table.
     pub fn is_local(&self) -> bool {
         self.is_local
+    }
+
+    pub(super) fn is_attached(&self) -> bool {
+        self.is_attached
     }
 
     /// Whether it leads to partitions of which it does not know the rows.
