@@ -174,3 +174,21 @@ def test_traces_tell_of_views_that_are_waited_for(db, base):
         told = " ".join(event.description for event in trace.events)
         assert f"Forcing {waited} view update to be synchronous" in told, told
         assert late not in told and altered not in told, told
+
+
+def test_an_empty_value_is_a_key_of_a_view(db, flush):
+    t, name = db.table("p int PRIMARY KEY, v text"), db.name()
+    db.run(f"CREATE MATERIALIZED VIEW {name} AS SELECT * FROM {t} WHERE v IS NOT NULL "
+           "AND p IS NOT NULL PRIMARY KEY (v, p)")
+    for p, v in ((1, ""), (2, "a"), (3, "")):
+        db.run(f"INSERT INTO {t} (p, v) VALUES (%s, %s)", p, v)
+    for _ in range(2):
+        for bypass in ("", "BYPASS CACHE"):
+            select = f"SELECT p FROM {name} WHERE v "
+            assert db.column(f"{select} = '' {bypass}") == [1, 3]
+            assert db.column(f"{select} = '' AND p > 1 {bypass}") == [3]
+            assert sorted(db.column(f"{select} IN ('', 'a', 'b') {bypass}")) == [1, 2, 3]
+        flush(name)
+    assert db.prepared(f"SELECT p FROM {name} WHERE v = ?", "") == [(1,), (3,)]
+    # Tables have no such key.
+    db.refuse(f"SELECT * FROM {db.table('v text PRIMARY KEY')} WHERE v = ''", "may not be empty")

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::term::{Env, Term};
 use model::key::{check_partition_key, compose_partition_key};
 use model::value;
-use model::{Column, Token};
+use model::{TableSchema, Token};
 use mutation::page::RingBound;
 use std::borrow::Cow;
 
@@ -45,26 +45,27 @@ pub struct RingRange {
 /// The keys of `values` for a write.
 pub fn keys(
     values: &[KeyValue],
-    columns: &[Column],
+    table: &TableSchema,
     nulls: Nulls,
     env: &Env<'_>,
 ) -> Result<Keys, Error> {
-    keys_up_to(COMBINATIONS_MAX, values, columns, nulls, env)
+    keys_up_to(COMBINATIONS_MAX, values, table, nulls, env)
 }
 
 /// The keys of `values`, `max` at most. One value per column costs one allocation.
 pub fn keys_up_to(
     max: usize,
     values: &[KeyValue],
-    columns: &[Column],
+    table: &TableSchema,
     nulls: Nulls,
     env: &Env<'_>,
 ) -> Result<Keys, Error> {
+    let columns = table.partition_key();
     if let ([KeyValue::One(term)], [column]) = (values, columns) {
         let Some(value) = key_value(term, &column.name, nulls, env)? else {
             return Ok(Keys::Many(Vec::new()));
         };
-        check(&[&value])?;
+        check(&[&value], table)?;
         return Ok(Keys::One(value.into_owned()));
     }
     let mut lists: Vec<Vec<Cow<'_, [u8]>>> = Vec::with_capacity(values.len());
@@ -89,7 +90,7 @@ pub fn keys_up_to(
     let mut out = Vec::with_capacity(combinations);
     for index in 0..combinations {
         let components = pick(&lists, index);
-        check(&components)?;
+        check(&components, table)?;
         let mut key = Vec::new();
         compose_partition_key(components.iter().copied(), &mut key);
         out.push((Token::of(&key), key));
@@ -112,9 +113,13 @@ pub(super) fn pick<'l>(lists: &'l [Vec<Cow<'_, [u8]>>], mut index: usize) -> Vec
     out
 }
 
-fn check(components: &[&[u8]]) -> Result<(), Error> {
-    let checked = check_partition_key(components.iter().copied());
-    checked.map_err(|invalid| Error::Invalid(invalid.0))
+fn check(components: &[&[u8]], table: &TableSchema) -> Result<(), Error> {
+    match check_partition_key(components.iter().copied()) {
+        Ok(()) => Ok(()),
+        // An empty value of its base table is a key of a view.
+        Err(_) if table.view.is_some() && components.iter().all(|it| it.is_empty()) => Ok(()),
+        Err(invalid) => Err(Error::Invalid(invalid.0)),
+    }
 }
 
 /// The ring between two token bounds; `None` when there is nothing between them.

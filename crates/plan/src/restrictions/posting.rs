@@ -220,11 +220,10 @@ impl IndexPlan {
             }
             PartitionPlan::Keys(named) => named,
         };
-        let keys =
-            match keys_up_to(combinations_max, named, base.partition_key(), Nulls::NoRows, env)? {
-                Keys::One(key) => vec![key],
-                Keys::Many(many) => many.into_iter().map(|(_, key)| key).collect(),
-            };
+        let keys = match keys_up_to(combinations_max, named, base, Nulls::NoRows, env)? {
+            Keys::One(key) => vec![key],
+            Keys::Many(many) => many.into_iter().map(|(_, key)| key).collect(),
+        };
         let begun = resume.and_then(|place| keys.iter().position(|key| *key == place.key));
         if resume.is_some() && begun.is_none() {
             return Err(Error::invalid("The paging state is of other values of the partition key"));

@@ -101,7 +101,7 @@ impl Existing {
 
 /// The partitions that a write is for.
 pub(crate) fn partition_keys(plan: &ModifyPlan, env: &Env<'_>) -> Result<Keys, CqlError> {
-    Ok(keys(&plan.partition, plan.table.schema.partition_key(), Nulls::Refused, env)?)
+    Ok(keys(&plan.partition, &plan.table.schema, Nulls::Refused, env)?)
 }
 
 /// Adds the changes of a write to the mutation of one of its partitions.

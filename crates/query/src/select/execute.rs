@@ -380,8 +380,7 @@ fn targets(
     let range = match &plan.restrictions.partition {
         PartitionPlan::Keys(values) => {
             let max = plan.restrictions.partition_combinations_max;
-            let columns = schema.partition_key();
-            let mut keys = match keys_up_to(max, values, columns, Nulls::NoRows, env)? {
+            let mut keys = match keys_up_to(max, values, schema, Nulls::NoRows, env)? {
                 Keys::One(key) => {
                     let done = resume.as_ref().is_some_and(|resume| resume.after.is_none());
                     return Ok((!done).then(|| Targets::Key(Token::of(&key), key)));
