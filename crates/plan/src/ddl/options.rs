@@ -189,8 +189,8 @@ fn chances(options: &mut TableOptions, properties: &Properties<'_>) -> Result<()
     if let Some(chance) = properties.double("bloom_filter_fp_chance")? {
         if !(BLOOM_CHANCE_MIN < chance && chance <= 1.0) {
             return refuse(format!(
-                "bloom_filter_fp_chance must be larger than {BLOOM_CHANCE_MIN:e} and less than or \
-                 equal to 1.0 (got {chance})"
+                "bloom_filter_fp_chance must be larger than 6.71e-05 and less than or equal to 1.0 \
+                 (got {chance})"
             ));
         }
         options.bloom_filter_fp_chance = chance;
