@@ -13,6 +13,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use runtime::sync::{Permit, Semaphore};
+use runtime::task::yield_if_needed;
 use runtime::time::timeout;
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
@@ -25,6 +26,11 @@ pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 /// Of those that a shard reads at the same time, in units.
 const SHARD_UNITS: usize = 64;
 const UNIT_BYTES: usize = 1 << 20;
+/// What a packed body may take, whatever it has itself.
+const UNPACKED_UNITS: usize = BODY_BYTES_MAX / UNIT_BYTES;
+const _: () = assert!(2 * UNPACKED_UNITS <= SHARD_UNITS, "bounded: the largest body finds room");
+/// What is unpacked before others have their turn.
+const STEP_BYTES: usize = 256 << 10;
 /// Bodies that wait for their turn.
 const WAITING_MAX: usize = 256;
 /// A body has to be there after so long.
@@ -43,19 +49,37 @@ fn too_large() -> Error {
     Error::new(Kind::TooLarge, format!("the request has more than {BODY_BYTES_MAX} bytes"))
 }
 
+/// Room for so many units more, of what the bodies of the shard may have.
+async fn acquired(units: usize) -> Result<Permit, Error> {
+    debug_assert!(units <= SHARD_UNITS, "bounded: {units} units are never free");
+    let bodies = runtime::local::get_or_default::<Bodies>();
+    let busy = |_| Error::new(Kind::RequestLimitExceeded, "too many large requests");
+    bodies.0.acquire(units).await.map_err(busy)
+}
+
+/// The room that a body needs before it is read: a small one none. One that is packed, and not small,
+/// has that of what it may unpack to from the start, for who waits for more while he has some may
+/// wait for ever.
+fn units_before(bytes: usize, is_packed: bool) -> usize {
+    match bytes.div_ceil(UNIT_BYTES) {
+        0 | 1 => 0,
+        units if is_packed => units + UNPACKED_UNITS,
+        units => units,
+    }
+}
+
 /// All of a body, with the room that it has taken. (*bounded*)
-pub(crate) async fn collected(body: Incoming) -> Result<(Bytes, Option<Permit>), Error> {
+pub(crate) async fn collected(
+    body: Incoming,
+    is_packed: bool,
+) -> Result<(Bytes, Option<Permit>), Error> {
     let told = body.size_hint().upper().unwrap_or(BODY_BYTES_MAX as u64);
     if BODY_BYTES_MAX as u64 <= told && body.size_hint().upper().is_some() {
         return Err(too_large());
     }
-    let room = match (told as usize).div_ceil(UNIT_BYTES) {
-        0 | 1 => None,
-        units => {
-            let bodies = runtime::local::get_or_default::<Bodies>();
-            let busy = |_| Error::new(Kind::RequestLimitExceeded, "too many large requests");
-            Some(bodies.0.acquire(units.min(SHARD_UNITS)).await.map_err(busy)?)
-        }
+    let room = match units_before(told as usize, is_packed) {
+        0 => None,
+        units => Some(acquired(units).await?),
     };
     let collected = timeout(BODY_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await;
     match collected {
@@ -69,39 +93,60 @@ pub(crate) async fn collected(body: Incoming) -> Result<(Bytes, Option<Permit>),
     }
 }
 
-/// What was packed as `encoding` says.
-pub(crate) fn unpacked(body: &[u8], encoding: &str) -> Result<Vec<u8>, Error> {
-    let read = match encoding.trim().to_ascii_lowercase().as_str() {
-        "gzip" => ungzipped(body),
-        "deflate" => undeflated(body),
+/// What was packed as `encoding` says. A small body may unpack to a large one, which takes its room
+/// when that is seen; `room` is what the packed one has. The shard serves others meanwhile.
+/// (*bounded*)
+pub(crate) async fn unpacked(
+    body: &[u8],
+    encoding: &str,
+    room: &mut Option<Permit>,
+) -> Result<Vec<u8>, Error> {
+    let mut unpacking: Box<dyn Read + '_> = match encoding.trim().to_ascii_lowercase().as_str() {
+        "gzip" if body.is_empty() => Box::new(Cut),
+        "gzip" => Box::new(MultiGzDecoder::new(body)),
+        "deflate" => Box::new(Inflating(ZlibDecoder::new(body))),
         other => return Err(Error::internal(format!("Unsupported Content-Encoding: {other}"))),
     };
     let damaged = |error| Error::internal(format!("the body is not {encoding}: {error}"));
-    let out = read.map_err(damaged)?;
-    if BODY_BYTES_MAX < out.len() { Err(too_large()) } else { Ok(out) }
-}
-
-/// One byte more than a body may have, so that it is seen.
-const READ_BYTES_MAX: u64 = BODY_BYTES_MAX as u64 + 1;
-
-fn ungzipped(body: &[u8]) -> std::io::Result<Vec<u8>> {
-    if body.is_empty() {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    let mut out = Vec::new();
-    MultiGzDecoder::new(body).take(READ_BYTES_MAX).read_to_end(&mut out)?;
-    Ok(out)
-}
-
-/// Of one packed part after the other.
-fn undeflated(mut body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     loop {
-        let left = READ_BYTES_MAX.saturating_sub(out.len() as u64);
-        let mut part = ZlibDecoder::new(&mut body).take(left);
-        part.read_to_end(&mut out)?;
-        if body.is_empty() || READ_BYTES_MAX <= out.len() as u64 {
-            return Ok(out);
+        let before = out.len();
+        let step = unpacking.by_ref().take(STEP_BYTES as u64).read_to_end(&mut out);
+        step.map_err(damaged)?;
+        if out.len() - before < STEP_BYTES {
+            return if BODY_BYTES_MAX < out.len() { Err(too_large()) } else { Ok(out) };
+        }
+        if BODY_BYTES_MAX < out.len() {
+            return Err(too_large());
+        }
+        if room.is_none() && UNIT_BYTES <= out.len() {
+            *room = Some(acquired(UNPACKED_UNITS).await?);
+        }
+        yield_if_needed().await;
+    }
+}
+
+/// A packed body that has ended before it began.
+struct Cut;
+
+impl Read for Cut {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// One packed part after the other.
+struct Inflating<'b>(ZlibDecoder<&'b [u8]>);
+
+impl Read for Inflating<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let count = self.0.read(into)?;
+            let left: &[u8] = self.0.get_ref();
+            if 0 < count || into.is_empty() || left.is_empty() {
+                return Ok(count);
+            }
+            self.0 = ZlibDecoder::new(left);
         }
     }
 }
@@ -228,22 +273,60 @@ mod tests {
         check("deflate, gzip", Some(Packing::Deflate));
     }
 
+    /// What a body unpacks to, and whether it took room for that.
+    fn unpack(body: &[u8], encoding: &'static str) -> (Result<Vec<u8>, Error>, bool) {
+        let body = body.to_vec();
+        runtime::testing::block_on_with(runtime::Config::new(1), move || async move {
+            let mut room = None;
+            let unpacked = unpacked(&body, encoding, &mut room).await;
+            (unpacked, room.is_some())
+        })
+    }
+
     #[test]
     fn what_unpacks_to_too_much_is_refused() {
-        let bomb = Packing::Gzip.pack(&vec![0; BODY_BYTES_MAX + 1], 9).unwrap();
-        assert_eq!(unpacked(&bomb, "gzip").unwrap_err().kind, Kind::TooLarge);
-        assert!(unpacked(b"x", "br").is_err());
+        for packing in [Packing::Gzip, Packing::Deflate] {
+            let pack = |bytes: usize| packing.pack(&vec![0; bytes], 9).unwrap();
+            let (refused, _) = unpack(&pack(BODY_BYTES_MAX + 1), packing.name());
+            assert_eq!(refused.unwrap_err().kind, Kind::TooLarge);
+            for (bytes, has_room) in [(1, false), (UNIT_BYTES - 1, false), (UNIT_BYTES, true)] {
+                let (found, room) = unpack(&pack(bytes), packing.name());
+                assert_eq!((found.unwrap().len(), room), (bytes, has_room));
+            }
+            let (found, room) = unpack(&pack(BODY_BYTES_MAX), packing.name());
+            assert_eq!((found.unwrap().len(), room), (BODY_BYTES_MAX, true));
+        }
+        assert!(unpack(b"x", "br").0.is_err());
+        assert!(unpack(b"", "gzip").0.is_err());
+    }
+
+    #[test]
+    fn parts_follow_each_other() {
+        for packing in [Packing::Gzip, Packing::Deflate] {
+            let parts = [&b"one"[..], b"", b"two"].map(|part| packing.pack(part, 6).unwrap());
+            assert_eq!(unpack(&parts.concat(), packing.name()).0.unwrap(), b"onetwo");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_room_has_none() {
+        assert_eq!(units_before(UNIT_BYTES, true), 0);
+        assert_eq!(units_before(2 * UNIT_BYTES, false), 2);
+        let largest = units_before(BODY_BYTES_MAX, true);
+        assert!(UNPACKED_UNITS < largest && largest <= SHARD_UNITS);
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn packed_bodies_go_both_ways(body: Vec<u8>, at: usize, byte: u8) {
             for packing in [Packing::Gzip, Packing::Deflate] {
                 let mut packed = packing.pack(&body, 6).unwrap();
-                prop_assert_eq!(&unpacked(&packed, packing.name()).unwrap(), &body);
+                prop_assert_eq!(&unpack(&packed, packing.name()).0.unwrap(), &body);
                 let at = at % packed.len();
                 packed[at] = byte;
-                let _ = unpacked(&packed, packing.name());
+                let _ = unpack(&packed, packing.name());
             }
         }
     }

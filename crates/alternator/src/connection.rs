@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *checked-first*: where the option says so, no operation is begun for a request that is not
 //!    signed.
+//!  - *answered-first*: a connection that ends because its client says nothing, or because the node
+//!    stops, has been answered what it had asked.
 
 use crate::body::{Outgoing, collected, unpacked};
 use crate::error::Error;
@@ -11,6 +13,7 @@ use crate::node::{Caller, Node};
 use crate::operations;
 use crate::row::now_secs;
 use crate::sign::Signed;
+use crate::silent::Watch;
 use http::Socket;
 use hyper::body::Incoming;
 use hyper::header::{
@@ -54,10 +57,19 @@ impl Answer {
     }
 }
 
-/// Serves a connection to its end, or until it has to go: then it answers what it was asked.
-pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
+/// Serves a connection to its end, or until it has to go: then it answers what it was asked. One
+/// whose client says nothing ends; sooner, when the shard `is_crowded`.
+pub(crate) async fn serve(
+    stream: impl Stream,
+    node: &Rc<Node>,
+    ends: &Notify,
+    is_crowded: impl Fn() -> bool,
+) {
     let peer = stream.peer_addr();
+    let watch = Watch::default();
+    let watch = &watch;
     let service = service_fn(move |request: Request<Incoming>| async move {
+        let _executing = watch.begin();
         let (parts, body) = request.into_parts();
         let answer = answer(node, peer, &parts, body).await;
         Ok::<_, Infallible>(response(node, &parts, answer))
@@ -69,11 +81,16 @@ pub(crate) async fn serve(stream: impl Stream, node: &Rc<Node>, ends: &Notify) {
         .pipeline_flush(true)
         .max_buf_size(HEAD_BYTES_MAX);
     let mut served = std::pin::pin!(protocol.serve_connection(Socket::new(stream), service));
-    let ended = match race(served.as_mut(), ends.notified()).await {
+    let ended = match race(served.as_mut(), race(ends.notified(), watch.silent(is_crowded))).await {
         Either::Left(ended) => ended,
-        Either::Right(()) => {
+        Either::Right(Either::Left(())) => {
             served.as_mut().graceful_shutdown();
             served.await
+        }
+        Either::Right(Either::Right(())) => {
+            node.met.add(&node.met.silent);
+            tracing::debug!(target: "alternator_server", "{peer} says nothing: its connection ends");
+            return;
         }
     };
     if let Err(error) = ended {
@@ -127,11 +144,13 @@ async fn request(
     host: &str,
     body: Incoming,
 ) -> Result<String, Error> {
-    let (body, _room) = collected(body).await?;
+    let encoding = header(&parts.headers, CONTENT_ENCODING);
+    let encoding = encoding.filter(|encoding| !matches!(*encoding, "" | "identity"));
+    let (body, mut room) = collected(body, encoding.is_some()).await?;
     let caller = Caller { client: Some(peer.ip()), ..caller(node, parts, &body)? };
-    let unpacked = match header(&parts.headers, CONTENT_ENCODING) {
-        None | Some("" | "identity") => None,
-        Some(encoding) => Some(unpacked(&body, encoding)?),
+    let unpacked = match encoding {
+        None => None,
+        Some(encoding) => Some(unpacked(&body, encoding, &mut room).await?),
     };
     let body: &[u8] = unpacked.as_deref().unwrap_or(&body);
     let text = std::str::from_utf8(body).map_err(|error| {

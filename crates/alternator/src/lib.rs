@@ -49,6 +49,7 @@ mod request;
 mod row;
 mod server;
 pub mod sign;
+mod silent;
 mod standing;
 mod streams;
 mod system;

@@ -128,6 +128,8 @@ pub struct Met {
     pub system_errors: Cell<u64>,
     pub unauthenticated: Cell<u64>,
     pub unauthorized: Cell<u64>,
+    /// Connections that ended because their clients said nothing.
+    pub silent: Cell<u64>,
     /// Transactions, by how they ended.
     pub committed: Cell<u64>,
     pub cancelled: Cell<u64>,

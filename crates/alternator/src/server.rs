@@ -4,7 +4,8 @@
 //!
 //! Invariants
 //!  - *served-by-one*: a connection belongs to one shard from its first byte to its last.
-//!  - *bounded*: a shard has so many connections at most; later ones are closed.
+//!  - *bounded*: a shard has so many connections at most; later ones are closed. Those whose
+//!    clients say nothing end ([`crate::silent`]).
 
 use crate::connection;
 use crate::met::Met;
@@ -26,6 +27,8 @@ use tls::Stream;
 pub const ENCRYPTION: &str = "alternator_encryption_options";
 const BACKLOG: u32 = 1024;
 const CONNECTIONS_MAX: usize = 10_000;
+/// From so many on, clients that say nothing have to go sooner.
+const CONNECTIONS_MANY: usize = CONNECTIONS_MAX / 4 * 3;
 /// A handshake takes so long at most.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
@@ -134,7 +137,8 @@ impl Server {
         let server = self.clone();
         self.serving.spawn_in(group::STATEMENT, async move {
             if let Some(stream) = shaken(tcp, encrypted).await {
-                connection::serve(stream, &server.node, &server.ends).await;
+                let is_crowded = || CONNECTIONS_MANY <= server.connections.get();
+                connection::serve(stream, &server.node, &server.ends, is_crowded).await;
             }
             server.connections.set(server.connections.get() - 1);
         });

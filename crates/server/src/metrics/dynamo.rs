@@ -72,6 +72,11 @@ pub(super) async fn all(sheet: &mut Sheet, server: &Rc<Server>) {
             met.unauthorized.get(),
         ),
         (
+            "alternator_connections_silent",
+            "Connections that were closed because their clients asked nothing.",
+            met.silent.get(),
+        ),
+        (
             "alternator_transactions_committed",
             "Transactions that wrote, and took effect.",
             met.committed.get(),
