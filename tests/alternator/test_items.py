@@ -50,14 +50,51 @@ def test_items_are_as_they_were_put_after_a_restart():
             Tags=[{"Key": "a", "Value": "b"}])
         made.put_item(Item=with_key)
         described = made.meta.client.describe_table(TableName="kept")["Table"]
+        assert described.pop("ItemCount") == 1 and 0 < described.pop("TableSizeBytes")
         node.kill()
         node.start()
         client = dynamodb(node).meta.client
         again = client.describe_table(TableName="kept")["Table"]
+        assert again.pop("ItemCount") == 1 and 0 < again.pop("TableSizeBytes")
         assert again == described
         assert dynamodb(node).Table("kept").get_item(Key={"p": "x"})["Item"] == with_key
         tags = client.list_tags_of_resource(ResourceArn=again["TableArn"])["Tags"]
         assert tags == [{"Key": "a", "Value": "b"}]
+
+
+def test_a_table_tells_how_many_items_it_has():
+    """Also after a restart, where all of it is in SSTables; of each index, too."""
+    attributes = [("p", "S"), ("c", "N"), ("x", "S")]
+    index = {"IndexName": "by", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+             "Projection": {"ProjectionType": "ALL"}}
+    with Node() as node:
+        db = dynamodb(node)
+        hashed = db.create_table(
+            TableName="hashed", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}])
+        ranged = db.create_table(
+            TableName="ranged", BillingMode="PAY_PER_REQUEST", GlobalSecondaryIndexes=[index],
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"},
+                       {"AttributeName": "c", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": ty}
+                                  for name, ty in attributes])
+        assert (hashed.item_count, hashed.table_size_bytes) == (0, 0)
+        with hashed.batch_writer() as batch, ranged.batch_writer() as of_ranges:
+            for at in range(30):
+                batch.put_item(Item={"p": str(at), "y": "y" * 1000})
+                item = {"p": str(at % 3), "c": at}
+                of_ranges.put_item(Item=item if at % 2 else {**item, "x": str(at)})
+        hashed.reload()
+        assert hashed.item_count == 30 and 30_000 < hashed.table_size_bytes
+        node.stop()
+        node.start()
+        db = dynamodb(node)
+        hashed, ranged = db.Table("hashed"), db.Table("ranged")
+        assert hashed.item_count == 30 and 0 < hashed.table_size_bytes
+        assert ranged.item_count == 30
+        (described,) = ranged.global_secondary_indexes
+        assert described["ItemCount"] == 15 and 0 < described["IndexSizeBytes"]
 
 
 def test_an_update_changes_what_it_names(node, db):

@@ -16,6 +16,7 @@
 use crate::column::{ATTRIBUTES, key_type_name};
 use crate::error::Error;
 use crate::expression::Selection;
+use crate::extent::Extent;
 use crate::json::{Json, Object, write_list, write_string};
 use crate::request::Request;
 use crate::tags::{self, Tags};
@@ -363,7 +364,7 @@ impl Index {
         &self,
         view: &TableSchema,
         table_arn: &str,
-        is_built: bool,
+        (is_built, extent): (bool, Extent),
         out: &mut String,
     ) {
         let mut object = Object::open(out);
@@ -391,7 +392,8 @@ impl Index {
             units.json("ReadCapacityUnits", "0").json("WriteCapacityUnits", "0");
             units.close();
         }
-        object.json("IndexSizeBytes", "0").json("ItemCount", "0");
+        let Extent { items, bytes } = extent;
+        object.json("IndexSizeBytes", &bytes.to_string()).json("ItemCount", &items.to_string());
         object.close();
     }
 }

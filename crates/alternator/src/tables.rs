@@ -4,13 +4,15 @@
 //! none: three where there are nodes for them, else one.
 
 use crate::error::{Error, Kind};
+use crate::extent::Extent;
 use crate::index;
 use crate::index_operations::{
-    built_of, change_indexes, check_views, definitions, indexes, keys, with_indexes,
+    change_indexes, check_views, definitions, indexes, keys, with_indexes,
 };
 use crate::json::{Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
+use crate::seen::Seen;
 use crate::streams::{self, Specification};
 use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name};
 use crate::table_facts::{arn, context};
@@ -95,8 +97,8 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let table = node.table(&wanted.name)?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    let built = built_of(&table).await;
-    describe(node, &table, ("ACTIVE", &built), object.member("TableDescription"));
+    let seen = Seen::of(node, &table).await;
+    describe(node, &table, ("ACTIVE", &seen), object.member("TableDescription"));
     object.close();
     Ok(out)
 }
@@ -230,8 +232,8 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     let table = node.table(&table.name)?;
-    let built = built_of(&table).await;
-    describe(node, &table, ("ACTIVE", &built), object.member("TableDescription"));
+    let seen = Seen::of(node, &table).await;
+    describe(node, &table, ("ACTIVE", &seen), object.member("TableDescription"));
     object.close();
     Ok(out)
 }
@@ -244,7 +246,7 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     node.check(caller, Permission::Drop, &table)?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    describe(node, &table, ("DELETING", &[]), object.member("TableDescription"));
+    describe(node, &table, ("DELETING", &Seen::default()), object.member("TableDescription"));
     object.close();
     let (keyspace, id) = (table.entry.schema.keyspace.clone(), table.entry.schema.id);
     let name = table.name.clone();
@@ -268,19 +270,14 @@ pub(crate) async fn describe_one(
     let _ = caller;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    let built = built_of(&table).await;
-    describe(node, &table, ("ACTIVE", &built), object.member("Table"));
+    let seen = Seen::of(node, &table).await;
+    describe(node, &table, ("ACTIVE", &seen), object.member("Table"));
     object.close();
     Ok(out)
 }
 
-/// Appends the description of a table: what it does, and which of its views are built.
-fn describe(
-    node: &Node,
-    table: &Table,
-    (status, built): (&str, &[model::TableId]),
-    out: &mut String,
-) {
+/// Appends the description of a table: what it does, and what was seen of it.
+fn describe(node: &Node, table: &Table, (status, seen): (&str, &Seen), out: &mut String) {
     let schema = &table.entry.schema;
     let tags = tags::of(schema);
     let mut object = Object::open(out);
@@ -305,12 +302,14 @@ fn describe(
         let those = || all.iter().filter(|(index, _)| index.is_local == is_local);
         if those().next().is_some() {
             write_list(those(), object.member(list), |(index, view), out| {
-                let is_built = built.contains(&view.schema.id);
-                index.describe(&view.schema, &arn(node, table), is_built, out);
+                let id = view.schema.id;
+                let seen = (seen.is_built(id), seen.extent(id));
+                index.describe(&view.schema, &arn(node, table), seen, out);
             });
         }
     }
-    object.json("ItemCount", "0").json("TableSizeBytes", "0");
+    let Extent { items, bytes } = seen.extent(schema.id);
+    object.json("ItemCount", &items.to_string()).json("TableSizeBytes", &bytes.to_string());
     object.close();
 }
 

@@ -17,14 +17,37 @@ pub fn totals(cluster: &Cluster) -> Erased<'_, TableStats> {
     Erased::new(move || async move {
         let mut sum = TableStats::default();
         for (_, stats) in all_stats(cluster).await {
-            sum.memtable_bytes += stats.memtable_bytes;
-            sum.memtable_partitions += stats.memtable_partitions;
-            sum.sstables += stats.sstables;
-            sum.sstable_bytes += stats.sstable_bytes;
-            sum.partitions += stats.partitions;
+            add(&mut sum, &stats);
         }
         sum
     })
+}
+
+/// What the storage of all shards of this node says of these tables, in their order.
+pub fn of(ids: Vec<TableId>) -> Erased<'static, Vec<TableStats>> {
+    Erased::new(move || async move {
+        let (count, mut sums) = (ids.len(), vec![TableStats::default(); ids.len()]);
+        let ask = move || async move {
+            let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
+            let stats = ids.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
+            stats.collect::<Vec<TableStats>>()
+        };
+        for of_shard in runtime::on_all_shards(ask).await {
+            let fits = of_shard.is_empty() || of_shard.len() == count;
+            assert!(fits, "in-order: {} answers about {count} tables", of_shard.len());
+            sums.iter_mut().zip(&of_shard).for_each(|(sum, stats)| add(sum, stats));
+        }
+        sums
+    })
+}
+
+fn add(sum: &mut TableStats, stats: &TableStats) {
+    sum.memtable_bytes += stats.memtable_bytes;
+    sum.memtable_partitions += stats.memtable_partitions;
+    sum.sstables += stats.sstables;
+    sum.sstable_bytes += stats.sstable_bytes;
+    sum.partitions += stats.partitions;
+    sum.rows += stats.rows;
 }
 
 /// What the storage of all shards says of every table.
@@ -32,23 +55,6 @@ pub(crate) async fn all_stats(cluster: &Cluster) -> Vec<(TableId, TableStats)> {
     let schema = cluster.schema();
     let stored = |entry: &&Rc<TableEntry>| entry.kind == TableKind::Stored;
     let ids: Vec<TableId> = schema.tables().filter(stored).map(|entry| entry.schema.id).collect();
-    let asked = ids.clone();
-    let ask = move || async move {
-        let Some(storage) = runtime::local::try_get::<Storage>() else { return Vec::new() };
-        let stats = asked.into_iter().map(|id| storage.table_stats(id).unwrap_or_default());
-        stats.collect::<Vec<TableStats>>()
-    };
-    let mut sums = vec![TableStats::default(); ids.len()];
-    for of_shard in runtime::on_all_shards(ask).await {
-        let fits = of_shard.is_empty() || of_shard.len() == ids.len();
-        assert!(fits, "in-order: {} answers about {} tables", of_shard.len(), ids.len());
-        for (sum, stats) in sums.iter_mut().zip(of_shard) {
-            sum.memtable_bytes += stats.memtable_bytes;
-            sum.memtable_partitions += stats.memtable_partitions;
-            sum.sstables += stats.sstables;
-            sum.sstable_bytes += stats.sstable_bytes;
-            sum.partitions += stats.partitions;
-        }
-    }
+    let sums = of(ids.clone()).await;
     ids.into_iter().zip(sums).collect()
 }

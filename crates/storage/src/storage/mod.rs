@@ -80,6 +80,9 @@ pub struct TableStats {
     pub sstable_bytes: u64,
     /// Estimated partitions, duplicates counted.
     pub partitions: u64,
+    /// Rows of SSTables, deleted ones and markers of deletions counted, and one for each partition
+    /// of memtables, whose rows nobody counts.
+    pub rows: u64,
     /// Merges that its options asked for when it was looked at last; see
     /// [`Storage::pending_compactions`] for now.
     pub pending_compactions: u64,
@@ -499,10 +502,12 @@ impl Storage {
             stats.memtable_bytes
         );
         stats.partitions = stats.memtable_partitions;
+        stats.rows = stats.memtable_partitions;
         for one in table.sstables() {
             stats.sstables += 1;
             stats.sstable_bytes += one.disk_bytes();
             stats.partitions += one.partition_count();
+            stats.rows += one.stats().rows_count;
         }
         Some(stats)
     }
