@@ -12,6 +12,7 @@ OF_ITEM = ["The document path provided in the update expression is invalid for u
            "Type mismatch", "Item size", "empty string value", "Invalid attribute value type"]
 SCALARS = "Key attributes must be scalars"
 ONLY_TAKES = "they make an item by an update that only takes away"
+OTHER_TYPE = "they let an update of an item that is not there give a key of an index another type"
 TWICE = "they take some transactions that have one item twice"
 PLACEHOLDERS = ("ExpressionAttributeNames can only be", "ExpressionAttributeValues can only be")
 
@@ -24,6 +25,8 @@ def reason(operation, request, ours, theirs, index):
         return of_request(request, text)
     if we == CANCELLED and they == VALIDATION and any(it in their_text for it in OF_ITEM):
         return "a part of a transaction that cannot be made is a reason, as the service has it"
+    if we == CANCELLED and they in (None, CANCELLED) and are_of_other_type(ours, theirs):
+        return OTHER_TYPE
     if we == VALIDATION and they is None:
         return let(operation, request, text)
     if we is None and their_text.startswith("Updates on index keys must be of the same data type"):
@@ -34,6 +37,18 @@ def reason(operation, request, ours, theirs, index):
     if we is None and they is None:
         return of_answers(operation, request, ours, index)
     return None
+
+
+def are_of_other_type(ours, theirs):
+    """Whether a transaction was cancelled, or for more reasons than theirs, because of types of keys of
+    indexes alone."""
+    reasons = ours.failed.body.get("CancellationReasons", [])
+    given = theirs.failed.body.get("CancellationReasons", []) if theirs.failed else []
+    given = [it.get("Code") for it in given] or ["None"] * len(reasons)
+    more = [ours for ours, theirs in zip(reasons, given) if ours.get("Code") != theirs]
+    return len(given) == len(reasons) and more != [] and all(
+        it.get("Code") == "ValidationError" and "Type mismatch for key" in it.get("Message", "")
+        for it in more)
 
 
 def of_request(request, text):
@@ -61,7 +76,7 @@ def let(operation, request, text):
     if operation == "UpdateItem" and "38 significant digits" in text:
         return "they add more than 38 digits by AttributeUpdates"
     if operation == "UpdateItem" and "Type mismatch for key" in text:
-        return "they let an update of an item that is not there give a key of an index another type"
+        return OTHER_TYPE
     if operation == "GetItem" and "ExpressionAttribute" in text:
         return "they do not look at placeholders of GetItem that nothing uses"
     if text.startswith(PLACEHOLDERS) and "{}" in str(request):
