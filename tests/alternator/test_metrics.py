@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
-from door import dynamodb, table
+from door import dynamodb, streams, table
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "metrics"))
@@ -13,7 +13,7 @@ from scraped import total  # noqa: E402  pylint: disable=wrong-import-position
 
 @pytest.fixture(scope="module")
 def node():
-    with Node() as node:
+    with Node("--alternator-streams-time-window-s", "0") as node:
         yield node
 
 
@@ -58,6 +58,130 @@ def test_requests_are_counted_by_operation_and_table(node):
             ("table_write_using_lwt", cf), ("table_conditional_check_failed", cf),
             ("user_errors", {}), ("system_errors", {}),
         ], act) == [10, 2, 1, 2, 3, 2, 3, 2, 5, 2.5, 3, 1, 1, 1, 1, 0]
+
+
+def up_to(counter, op, cf, *bounds):
+    """The buckets of a histogram of a table."""
+    return [(f"table_{counter}_bucket", {"op": op, "le": f"{bound}.000000", "cf": cf})
+            for bound in bounds]
+
+
+def test_sizes_of_items_are_counted_in_kib(node):
+    resource = dynamodb(node)
+    with table(resource) as t, table(resource) as other:
+        def sized(op, *bounds):
+            return up_to("operation_size_kb", op, t.name, *bounds)
+
+        def act():
+            t.put_item(Item={"p": "a", "x": "x" * 6 * 1024})
+            t.put_item(Item={"p": "a", "x": "x" * 3 * 1024})
+            other.put_item(Item={"p": "a"})
+            t.get_item(Key={"p": "a"})
+            t.get_item(Key={"p": "nobody"})
+            t.update_item(Key={"p": "b"}, UpdateExpression="SET y = :y",
+                          ExpressionAttributeValues={":y": "y" * 9 * 1024})
+            # Without a condition nobody knows what there was.
+            t.delete_item(Key={"p": "b"})
+            t.delete_item(Key={"p": "nobody"}, ConditionExpression="attribute_not_exists(p)")
+            t.delete_item(Key={"p": "a"}, ConditionExpression="attribute_exists(p)")
+
+        assert grown(node, [
+            *sized("PutItem", 3, 4, 6, 7), ("table_operation_size_kb_count", {"op": "PutItem", "cf": t.name}),
+            ("operation_size_kb_count", {"op": "PutItem"}),
+            *sized("GetItem", 3, 4), ("table_operation_size_kb_count", {"op": "GetItem", "cf": t.name}),
+            *sized("UpdateItem", 8, 10), *sized("DeleteItem", 3, 4, 512),
+        ], act) == [0, 1, 1, 2, 2, 3, 0, 1, 1, 0, 1, 0, 1, 1]
+
+
+def test_items_and_sizes_of_batches_are_counted(node):
+    resource = dynamodb(node)
+    with table(resource) as t, table(resource) as other:
+        client = t.meta.client
+
+        def act():
+            puts = [{"PutRequest": {"Item": {"p": p, "x": "x" * 1024 * kib}}}
+                    for p, kib in (("a", 1), ("b", 20), ("c", 1))]
+            client.batch_write_item(RequestItems={t.name: puts, other.name: puts[:2]})
+            keys = [{"p": p} for p in "abcdefg"]
+            client.batch_get_item(RequestItems={t.name: {"Keys": keys}})
+            statement = f"SELECT * FROM \"{t.name}\" WHERE p = ?"
+            client.execute_statement(Statement=statement, Parameters=["a"])
+            client.batch_execute_statement(Statements=[
+                {"Statement": statement, "Parameters": [p]} for p in "ab"])
+
+        cf = {"cf": t.name}
+        batches = "batch_item_count_histogram"
+        assert grown(node, [
+            *up_to(batches, "BatchWriteItem", t.name, 2, 3), *up_to(batches, "BatchWriteItem", other.name, 1, 2),
+            (f"{batches}_bucket", {"op": "BatchWriteItem", "le": "4.000000"}),
+            (f"{batches}_bucket", {"op": "BatchWriteItem", "le": "5.000000"}),
+            *up_to(batches, "BatchGetItem", t.name, 6, 7), (f"{batches}_sum", {"op": "BatchGetItem"}),
+            *up_to(batches, "BatchExecuteStatement", t.name, 1, 2),
+            *up_to("operation_size_kb", "BatchWriteItem", t.name, 1, 2, 20, 24),
+            *up_to("operation_size_kb", "BatchGetItem", t.name, 1, 2, 20, 24),
+            ("table_wcu_total", {"op": "PutItem", **cf}),
+        ], act) == [0, 1, 0, 1, 0, 1, 0, 1, 7, 0, 1, 0, 2, 2, 3, 0, 2, 2, 3, 2 + 21 + 2]
+
+
+def test_items_of_answers_and_records_are_counted(node):
+    stream = {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    with table(dynamodb(node), range_type="N", StreamSpecification=stream) as t:
+        cf, pages = {"cf": t.name}, "returned_items_histogram_bucket"
+        client = streams(node)
+        arn = client.list_streams(TableName=t.name)["Streams"][0]["StreamArn"]
+
+        def act():
+            for c in range(5):
+                t.put_item(Item={"p": "a", "c": c})
+            ask = {"KeyConditionExpression": "p = :p", "ExpressionAttributeValues": {":p": "a"}}
+            t.query(Limit=3, **ask)
+            t.query(Select="COUNT", **ask)
+            t.query(KeyConditionExpression="p = :p", ExpressionAttributeValues={":p": "nobody"})
+            found = 0
+            for shard in client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]:
+                at = client.get_shard_iterator(StreamArn=arn, ShardId=shard["ShardId"],
+                                               ShardIteratorType="TRIM_HORIZON")
+                found += len(client.get_records(ShardIterator=at["ShardIterator"])["Records"])
+            assert found == 5
+
+        assert grown(node, [
+            (f"table_{pages}", {"le": "1.000000", **cf}), (f"table_{pages}", {"le": "2.000000", **cf}),
+            (f"table_{pages}", {"le": "3.000000", **cf}), ("returned_records", {}),
+            ("table_returned_records", cf), ("table_returned_items", cf),
+        ], act) == [1, 1, 2, 5, 5, 3]
+
+
+def test_writes_read_where_they_are_told_to():
+    with Node("--alternator-force-read-before-write", "1",
+              "--alternator-allow-system-table-write", "1") as node:
+        resource = dynamodb(node)
+        with table(resource) as t:
+            def sized(op, *bounds):
+                return up_to("operation_size_kb", op, t.name, *bounds)
+
+            def act():
+                t.put_item(Item={"p": "a", "x": "x" * 30 * 1024})
+                t.update_item(Key={"p": "a"}, UpdateExpression="SET y = :y",
+                              ExpressionAttributeValues={":y": "y" * 3 * 1024})
+                t.delete_item(Key={"p": "a"})
+                t.delete_item(Key={"p": "a"})
+                t.put_item(Item={"p": "b", "x": "x" * 9 * 1024})
+                put = {"PutRequest": {"Item": {"p": "b", "x": "x"}}}
+                told = t.meta.client.batch_write_item(RequestItems={t.name: [put]},
+                                                      ReturnConsumedCapacity="TOTAL")
+                assert told["ConsumedCapacity"][0]["CapacityUnits"] == 10
+
+            counters = [
+                ("table_reads_before_write", {"cf": t.name}), ("table_write_using_lwt", {"cf": t.name}),
+                *sized("UpdateItem", 32, 40), *sized("DeleteItem", 32, 40, 512),
+                *sized("BatchWriteItem", 8, 10)]
+            assert grown(node, counters, act) == [5, 5, 0, 1, 0, 1, 1, 0, 1]
+            config = resource.Table(".scylla.alternator.system.config")
+            config.update_item(Key={"name": "alternator_force_read_before_write"},
+                               UpdateExpression="SET #v = :v", ExpressionAttributeNames={"#v": "value"},
+                               ExpressionAttributeValues={":v": "false"})
+            reads = ("table_reads_before_write", {"cf": t.name})
+            assert grown(node, [reads], lambda: t.delete_item(Key={"p": "b"})) == [0]
 
 
 def test_transactions_and_what_there_is_none_of_are_counted(node):

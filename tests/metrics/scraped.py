@@ -24,7 +24,7 @@ def samples(node, query=()):
 def total(node, name, **labels):
     """The sum of all samples of a name with these labels."""
     wanted = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
-    query = [("__name__", wanted if wanted.endswith(("latency", "latencies")) else name)]
+    query = [("__name__", f"{wanted}*")]
     found = [sample for sample in samples(node, query) if sample.name in (name, f"{name}_total")]
     return sum(sample.value for sample in found
                if all(sample.labels.get(key) == value for key, value in labels.items()))

@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::filter::{Filter, selection_of};
 use crate::json::{Json, Object};
 use crate::key::Key;
+use crate::led::item_of;
+use crate::met::Op;
 use crate::node::{Caller, Node};
 use crate::options::Isolation;
 use crate::owner::execute;
@@ -17,7 +19,7 @@ use crate::paths;
 use crate::request::Request;
 use crate::row::{Moment, Row, command_of_item, mutation};
 use crate::table::Table;
-use crate::value::{attributes, write_attributes};
+use crate::value::{attributes, item_size, write_attributes};
 use crate::write::{Operation, Write};
 use auth::Permission;
 use mutation::page::PageView;
@@ -44,16 +46,11 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
     let request = Request::parse(body.as_bytes())?;
     let capacity = Capacity::of(&request)?;
     let parts = parts(node, caller, &request)?;
-    let mut consumed = BTreeMap::<String, usize>::new();
-    for part in &parts {
-        let bytes = part.parameters.text().len();
-        *consumed.entry(part.table.name.clone()).or_default() += Capacity::of_write(bytes);
-        let halves = part.write.halves();
-        node.count(&part.table, |counted| {
-            counted.batch("BatchWriteItem", 1);
-            counted.written(part.operation.name(), halves);
-        });
-    }
+    let before = match node.options.force_read_before_write.get() {
+        true => Some(sizes_before(node, &parts).await?),
+        false => None,
+    };
+    let consumed = count(node, &parts, before.as_deref());
     let mut plain = Vec::new();
     for part in parts {
         let Part { table, operation, write, parameters } = part;
@@ -76,6 +73,54 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
     write_consumed(capacity, &consumed, &mut object);
     object.close();
     Ok(out)
+}
+
+/// Counts the writes of a batch: the half units that they take, by table. `before`: the sizes of
+/// their items as they were, where these were read.
+fn count(node: &Node, parts: &[Part<'_>], before: Option<&[usize]>) -> BTreeMap<String, usize> {
+    let mut consumed = BTreeMap::<String, usize>::new();
+    let id = |part: &Part<'_>| part.table.entry.schema.id;
+    let mut at = 0;
+    for of_table in parts.chunk_by(|a, b| id(a) == id(b)) {
+        let name = &of_table[0].table.name;
+        let counted = node.met.of_table(id(&of_table[0]), name);
+        counted.batch(Op::BATCH_WRITE, of_table.len());
+        let is_plain = node.isolation(&of_table[0].table) != Isolation::Always;
+        let mut of_all = 0;
+        for part in of_table {
+            let bytes = part.write.bytes();
+            let larger = before.map(|before| bytes.max(before[at]));
+            at += 1;
+            of_all += Capacity::of_write(larger.unwrap_or_else(|| part.parameters.text().len()));
+            // Those by rounds are counted when they are judged.
+            if is_plain {
+                let larger = larger.unwrap_or(bytes);
+                for counted in [&node.met.all, &*counted] {
+                    counted.written(part.operation.op(), Capacity::of_write(larger));
+                    counted.sized(part.write.counts_as, larger);
+                }
+            }
+        }
+        *consumed.entry(name.clone()).or_default() += of_all;
+    }
+    node.met.all.batch(Op::BATCH_WRITE, parts.len());
+    consumed
+}
+
+/// The sizes of the items that a batch writes, as they are.
+async fn sizes_before(node: &Node, parts: &[Part<'_>]) -> Result<Vec<usize>, Error> {
+    let mut sizes = Vec::with_capacity(parts.len());
+    for some in parts.chunks(READS_AT_ONCE) {
+        let reads = some.iter().map(|Part { table, write, .. }| async move {
+            let command = command_of_item(table, &write.key);
+            let page = node.read(table, write.key.token(), &command, true).await?;
+            Ok::<_, Error>(item_of(table, &command, &page)?.as_ref().map_or(0, item_size))
+        });
+        for size in join_all(reads).await {
+            sizes.push(size?);
+        }
+    }
+    Ok(sizes)
 }
 
 fn no_items() -> Error {
@@ -173,13 +218,10 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let mut consumed = BTreeMap::new();
     let mut out = String::new();
     let mut object = Object::open(&mut out);
+    node.met.all.batch(Op::BATCH_GET, count);
     let mut tables = Object::open(object.member("Responses"));
     for wanted in &all {
         let (items, halves) = read(node, wanted).await?;
-        node.count(&wanted.table, |counted| {
-            counted.batch("BatchGetItem", wanted.keys.len());
-            counted.read(halves);
-        });
         tables.json(&wanted.table.name, &format!("[{}]", items.join(",")));
         consumed.insert(wanted.table.name.clone(), halves);
     }
@@ -214,14 +256,19 @@ fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
 /// The items that are there, as JSON, and the half units that they take.
 async fn read(node: &Node, wanted: &Wanted) -> Result<(Vec<String>, usize), Error> {
     let (mut items, mut halves) = (Vec::new(), 0);
+    let of_table = node.met.of_table(wanted.table.entry.schema.id, &wanted.table.name);
+    of_table.batch(Op::BATCH_GET, wanted.keys.len());
+    let both = [&node.met.all, &*of_table];
     for keys in wanted.keys.chunks(READS_AT_ONCE) {
         let reads = keys.iter().map(|key| read_one(node, wanted, key));
         for found in join_all(reads).await {
             let (item, bytes) = found?;
             halves += Capacity::of_read(bytes, wanted.consistent);
+            both.iter().for_each(|counted| counted.sized(Op::BATCH_GET, bytes));
             items.extend(item);
         }
     }
+    both.iter().for_each(|counted| counted.read(halves));
     Ok((items, halves))
 }
 

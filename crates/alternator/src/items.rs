@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::filter::selection_of;
 use crate::json::Object;
 use crate::key::Key;
+use crate::met::Op;
 use crate::node::{Caller, Node};
 use crate::owner::execute;
 use crate::paths;
@@ -67,7 +68,10 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         }
     }
     let halves = Capacity::of_read(bytes, consistent);
-    node.count(&table, |counted| counted.read(halves));
+    node.count(&table, |counted| {
+        counted.read(halves);
+        counted.sized(Op::GET, bytes);
+    });
     capacity.write(&mut object, &table.name, halves);
     object.close();
     Ok(out)

@@ -42,7 +42,7 @@ pub(crate) struct Node {
     pub(crate) coordinator: Rc<Coordinator>,
     pub(crate) processor: Rc<Processor>,
     pub(crate) options: Options,
-    pub(crate) met: Met,
+    pub(crate) met: Rc<Met>,
     pub(crate) date: Date,
     pub(crate) together: Together,
 }
@@ -50,12 +50,14 @@ pub(crate) struct Node {
 impl Node {
     /// After all that it stands on was started on this shard.
     pub(crate) fn of_shard() -> Node {
+        let met = Rc::new(Met::default());
+        runtime::local::set(met.clone());
         Node {
             cluster: runtime::local::get(),
             coordinator: runtime::local::get(),
             processor: runtime::local::get(),
             options: Options::registered(&Settings::of_shard()),
-            met: Met::default(),
+            met,
             date: Date::default(),
             together: Together::default(),
         }

@@ -5,6 +5,7 @@ use crate::batch;
 use crate::error::{Error, Kind};
 use crate::items;
 use crate::json::Object;
+use crate::met::{NOT_ON_STREAMS, OPERATIONS, Op};
 use crate::node::{Caller, Node};
 use crate::partiql;
 use crate::query;
@@ -22,38 +23,17 @@ const TARGET: &str = "DynamoDB_20120810.";
 /// The same of operations on streams.
 const STREAMS_TARGET: &str = "DynamoDBStreams_20120810.";
 
-/// The operations on streams.
-const STREAMS_OPERATIONS: [&str; 4] =
-    ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"];
-
-/// All others.
-const OPERATIONS: [&str; 25] = [
-    "BatchExecuteStatement",
-    "BatchGetItem",
-    "BatchWriteItem",
-    "CreateTable",
-    "DeleteItem",
-    "DeleteTable",
-    "DescribeContinuousBackups",
-    "DescribeEndpoints",
-    "DescribeTable",
-    "DescribeTimeToLive",
-    "ExecuteStatement",
-    "ExecuteTransaction",
-    "GetItem",
-    "ListTables",
-    "ListTagsOfResource",
-    "PutItem",
-    "Query",
-    "Scan",
-    "TagResource",
-    "TransactGetItems",
-    "TransactWriteItems",
-    "UntagResource",
-    "UpdateItem",
-    "UpdateTable",
-    "UpdateTimeToLive",
-];
+fn operation(target: &str) -> Option<Op> {
+    let (others, of_streams) = OPERATIONS.split_at(NOT_ON_STREAMS);
+    let place = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
+    match target.strip_prefix(TARGET) {
+        Some(name) => place(others, name).map(Op::at),
+        None => {
+            let name = target.strip_prefix(STREAMS_TARGET)?;
+            Some(Op::at(NOT_ON_STREAMS + place(of_streams, name)?))
+        }
+    }
+}
 
 /// The body of the answer. `target`: the header `X-Amz-Target`; `host`: the header `Host`.
 pub(crate) async fn answer(
@@ -62,21 +42,16 @@ pub(crate) async fn answer(
     (target, host): (&str, &str),
     body: &str,
 ) -> Result<String, Error> {
-    let known = match target.strip_prefix(TARGET) {
-        Some(name) => OPERATIONS.iter().find(|known| **known == name),
-        None => target
-            .strip_prefix(STREAMS_TARGET)
-            .and_then(|name| STREAMS_OPERATIONS.iter().find(|known| **known == name)),
-    };
-    let Some(name) = known else {
+    let Some(operation) = operation(target) else {
         node.met.add(&node.met.unsupported);
         let shown: String = target.chars().take(100).collect();
         let text = format!("Unsupported operation {shown}");
         return Err(Error::new(Kind::UnknownOperation, text));
     };
     let began = Instant::now();
+    let name = operation.name();
     let answer = named(node, caller, (name, host), body).await;
-    node.met.ended(name, began.elapsed(), &caller.asked.take());
+    node.met.ended(operation, began.elapsed(), &caller.asked.take());
     audit::note(node, caller, (name, body), answer.is_err());
     answer
 }

@@ -13,7 +13,7 @@
 use crate::error::{Error, Kind};
 use crate::key::Key;
 use crate::led::{decode_result, encode_result, item_of};
-use crate::met::Counted;
+use crate::met::{Counted, Met};
 use crate::node::Node;
 use crate::options::Isolation;
 use crate::part;
@@ -39,53 +39,61 @@ pub(crate) async fn execute(
     parameters: &str,
 ) -> Result<String, Error> {
     let isolation = node.isolation(table);
-    let (reads, halves) = (write.reads(), write.halves());
-    let by_rounds = isolation == Isolation::Always || isolation == Isolation::OnlyReading && reads;
-    let name = operation.name();
+    let depends = write.reads();
+    if isolation == Isolation::Forbidden && depends {
+        return Err(Error::validation(
+            "Read-modify-write operations are disabled by 'forbid_rmw' write isolation policy. \
+             Refer to the documentation of the API for details",
+        ));
+    }
+    // Nobody reads in vain where reading is not wanted.
+    let is_forced = isolation != Isolation::Forbidden && node.options.force_read_before_write.get();
+    let reads = depends || is_forced;
+    let is_by_rounds =
+        isolation == Isolation::Always || isolation == Isolation::OnlyReading && reads;
+    if !reads && !is_by_rounds {
+        return plainly(node, table, (operation, write)).await;
+    }
+    let halves = write.halves();
     node.count(table, |counted| {
-        counted.began_write(reads, by_rounds);
-        counted.written(name, halves);
+        counted.began_write(reads, is_by_rounds);
+        counted.written(operation.op(), halves);
     });
-    let answer = execute_in(node, table, (operation, write), (isolation, parameters)).await;
+    let answer = match is_by_rounds {
+        true => by_rounds(node, table, (operation, write), parameters).await,
+        false => unsafely(node, table, &write).await,
+    };
     if answer.as_ref().is_err_and(|error| error.kind == Kind::ConditionalCheckFailed) {
         node.count(table, Counted::condition_failed);
     }
     answer
 }
 
-async fn execute_in(
+async fn plainly(
     node: &Node,
     table: &Table,
     (operation, write): (Operation, Write),
-    (isolation, parameters): (Isolation, &str),
 ) -> Result<String, Error> {
-    match isolation {
-        Isolation::Always => by_rounds(node, table, (operation, write), parameters).await,
-        Isolation::OnlyReading if write.reads() => {
-            by_rounds(node, table, (operation, write), parameters).await
-        }
-        Isolation::Forbidden if write.reads() => Err(Error::validation(
-            "Read-modify-write operations are disabled by 'forbid_rmw' write isolation policy. \
-             Refer to the documentation of the API for details",
-        )),
-        Isolation::Unsafe if write.reads() => unsafely(node, table, &write).await,
-        _ => {
-            let decision = write.decide(None)?;
-            let moment = Moment::of(node.timestamp());
-            if let Some(mutation) = mutation(table, &write.key, &decision.change, moment)? {
-                let options = node.write_options(WriteKind::Simple);
-                let token = write.key.token();
-                node.coordinator.write(&table.entry, token, mutation, &options).await?;
-            }
-            Ok(write.answer(table, &decision))
-        }
+    let decision = write.decide(None)?;
+    let halves = write.halves();
+    node.count(table, |counted| {
+        counted.written(operation.op(), halves);
+        counted.sized(write.counts_as, decision.counted);
+    });
+    let moment = Moment::of(node.timestamp());
+    if let Some(mutation) = mutation(table, &write.key, &decision.change, moment)? {
+        let options = node.write_options(WriteKind::Simple);
+        let token = write.key.token();
+        node.coordinator.write(&table.entry, token, mutation, &options).await?;
     }
+    Ok(write.answer(table, &decision))
 }
 
 async fn unsafely(node: &Node, table: &Table, write: &Write) -> Result<String, Error> {
     let (token, command) = (write.key.token(), command_of_item(table, &write.key));
     let page = node.read(table, token, &command, true).await?;
     let decision = write.decide(item_of(table, &command, &page)?.as_ref())?;
+    node.count(table, |counted| counted.sized(write.counts_as, decision.counted));
     let moment = Moment::of(node.timestamp());
     if let Some(mutation) = mutation(table, &write.key, &decision.change, moment)? {
         let options = node.write_options(WriteKind::Simple);
@@ -123,12 +131,16 @@ async fn run(owner: Owner, writes: Vec<Write>) -> Result<Vec<Result<String, Erro
     let gone = || Error::new(Kind::ResourceNotFound, "the table is gone");
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(gone)?;
     let table = Table::of(&schema, entry).ok_or_else(gone)?;
+    let met = runtime::local::try_get::<Met>();
+    let mut counts = met.as_deref();
     loop {
         let round = owner.begin(processor.timestamp()).await?;
         let moment = Moment::of(round.timestamp());
+        // What is judged once more is not counted once more.
+        let count = Count { table: &table, met: counts.take() };
         let judged = match &writes[..] {
-            [only] => judge_one(&owner, &table, only, moment).await,
-            all => judge_all(&owner, &table, all, moment).await,
+            [only] => judge_one(&owner, count, only, moment).await,
+            all => judge_all(&owner, count, all, moment).await,
         };
         let (proposed, answers) = match judged {
             Ok((Some(mutation), answers)) => {
@@ -148,11 +160,28 @@ async fn run(owner: Owner, writes: Vec<Write>) -> Result<Vec<Result<String, Erro
 /// was so at one moment, too.
 type Judged = Result<(Option<FrozenMutation>, Vec<Result<String, Error>>), Error>;
 
-async fn judge_one(owner: &Owner, table: &Table, write: &Write, moment: Moment) -> Judged {
+/// Where writes are counted that are judged, if anywhere.
+#[derive(Clone, Copy)]
+struct Count<'a> {
+    table: &'a Table,
+    met: Option<&'a Met>,
+}
+
+impl Count<'_> {
+    fn sized(self, write: &Write, bytes: usize) {
+        let Some(met) = self.met else { return };
+        let table = (self.table.entry.schema.id, &*self.table.name);
+        met.count(table, |counted| counted.sized(write.counts_as, bytes));
+    }
+}
+
+async fn judge_one(owner: &Owner, count: Count<'_>, write: &Write, moment: Moment) -> Judged {
+    let table = count.table;
     let command = command_of_item(table, &write.key);
     let page = owner.read(&command).await?;
     let item = item_of(table, &command, &page)?;
     let made = write.decide(item.as_ref()).and_then(|decision| {
+        count.sized(write, decision.counted);
         let mutation = mutation(table, &write.key, &decision.change, moment)?;
         Ok((mutation, write.answer(table, &decision)))
     });
@@ -163,7 +192,8 @@ async fn judge_one(owner: &Owner, table: &Table, write: &Write, moment: Moment) 
 }
 
 /// The same of several writes, each judged on what those before it have left.
-async fn judge_all(owner: &Owner, table: &Table, writes: &[Write], moment: Moment) -> Judged {
+async fn judge_all(owner: &Owner, count: Count<'_>, writes: &[Write], moment: Moment) -> Judged {
+    let table = count.table;
     let (mut items, mut answers) = (Vec::<Standing>::new(), Vec::new());
     for write in writes {
         let known = items.iter().position(|item| item.key == write.key);
@@ -180,6 +210,7 @@ async fn judge_all(owner: &Owner, table: &Table, writes: &[Write], moment: Momen
         };
         let decided = write.decide(items[at].item());
         answers.push(decided.map(|decision| {
+            count.sized(write, decision.counted);
             let answer = write.answer(table, &decision);
             items[at].take(&decision.change);
             answer

@@ -423,7 +423,9 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
     let halves = Capacity::of_read(bytes, ask.consistent);
     node.count(&ask.base, |counted| {
         counted.read(halves);
-        counted.returned(if ask.counts_only { 0 } else { count });
+        if !ask.counts_only {
+            counted.returned(count);
+        }
     });
     Ok(Page { items, count, scanned, last: last.transpose()?, halves })
 }

@@ -13,6 +13,7 @@ use crate::filter::condition_of;
 use crate::json::Object;
 use crate::key::{Key, component};
 use crate::legacy;
+use crate::met::Op;
 use crate::paths;
 use crate::request::Request;
 use crate::row::Change;
@@ -38,13 +39,13 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Its name in the API.
-    pub(crate) fn name(self) -> &'static str {
+    /// Under which it is counted.
+    pub(crate) fn op(self) -> Op {
         match self {
-            Operation::Put => "PutItem",
-            Operation::Delete => "DeleteItem",
-            Operation::Update => "UpdateItem",
-            Operation::Check => "ConditionCheck",
+            Operation::Put => Op::PUT,
+            Operation::Delete => Op::DELETE,
+            Operation::Update => Op::UPDATE,
+            Operation::Check => Op::TRANSACT_WRITE,
         }
     }
 
@@ -77,6 +78,8 @@ pub(crate) struct Write {
     returns: Returned,
     shows_failed: bool,
     pub(crate) capacity: Capacity,
+    /// Under which its size is counted.
+    pub(crate) counts_as: Op,
 }
 
 /// What a write answers of the item.
@@ -145,10 +148,11 @@ impl Write {
             returns,
             shows_failed,
             capacity,
+            counts_as: operation.op(),
         })
     }
 
-    /// A put without more.
+    /// A put without more, of a batch.
     pub(crate) fn put(table: &Table, item: Map) -> Result<Write, Error> {
         check_item(&item)?;
         check_indexed(&table.indexed, |name| item.get(name))?;
@@ -176,16 +180,21 @@ impl Write {
             returns,
             shows_failed,
             capacity,
+            counts_as: Op::BATCH_WRITE,
         }
     }
 
     /// Half units that it consumes, as far as its request says.
     pub(crate) fn halves(&self) -> usize {
-        let bytes = match &self.action {
+        Capacity::of_write(self.bytes())
+    }
+
+    /// Bytes of the item that its request has.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.action {
             Action::Put(item) => item_size(item),
             Action::Delete | Action::Update(_) | Action::Check => 0,
-        };
-        Capacity::of_write(bytes)
+        }
     }
 
     /// Whether it depends on the item as it is.
@@ -220,9 +229,14 @@ impl Write {
             Action::Update(update) => self.updated(update, before)?,
             Action::Check => (Change::Set { attributes: Vec::new(), creates: false }, 0),
         };
-        let bytes = bytes.max(before.map_or(0, item_size));
+        let before_bytes = before.map_or(0, item_size);
+        let counted = match &self.action {
+            Action::Put(_) => bytes,
+            Action::Delete | Action::Update(_) => bytes.max(before_bytes),
+            Action::Check => 0,
+        };
         let attributes = self.attributes(before, &change);
-        Ok(Decision { change, attributes, bytes })
+        Ok(Decision { change, attributes, bytes: bytes.max(before_bytes), counted })
     }
 
     /// The change, and the bytes of the item after it.
@@ -303,6 +317,8 @@ pub(crate) struct Decision<'w> {
     attributes: Option<Map>,
     /// Bytes of the item, before or after, whichever is more.
     pub(crate) bytes: usize,
+    /// The size that is counted for it: of what is put, or of what is known of another item; 0: none.
+    pub(crate) counted: usize,
 }
 
 fn returned(request: &Request<'_>, operation: Operation) -> Result<Returned, Error> {

@@ -3,7 +3,8 @@
 //! In reading order: [`Bytes`] (a shard-local shared slice), [`Cursor`] and [`Put`] (the one
 //! checked door through which bytes enter, and its way out), [`vint`], [`checksum`],
 //! [`collections`] (maps whose order replays), [`top`] (what is frequent), [`histogram`] (how long
-//! things took, and how often they happen), [`prng`] and [`check`] (`bug!`, `probe!`, `buggify!`).
+//! things took, and how often they happen), [`sizes`] (how large they were), [`prng`] and [`check`]
+//! (`bug!`, `probe!`, `buggify!`).
 
 mod bytes;
 pub mod check;
@@ -13,6 +14,7 @@ mod cursor;
 pub mod histogram;
 pub mod injection;
 pub mod prng;
+pub mod sizes;
 pub mod top;
 pub mod vint;
 

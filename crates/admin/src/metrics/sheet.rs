@@ -76,13 +76,22 @@ pub struct Sheet {
     taken: HashSet<(&'static str, String)>,
 }
 
-/// Bounds as text: the same ones stand in every histogram, and take long to be written.
+/// Bounds and parts as text: the same ones stand in every histogram or summary, and take long to be
+/// written.
 #[derive(Debug, Default)]
-struct Bounds(BTreeMap<u64, String>);
+struct Bounds {
+    bounds: BTreeMap<u64, String>,
+    parts: BTreeMap<u64, String>,
+}
 
 impl Bounds {
-    fn text(&mut self, bound: f64) -> &str {
-        self.0.entry(bound.to_bits()).or_insert_with(|| bound.to_string())
+    /// With six digits behind the point, as ScyllaDB has them: who asks for one bucket finds it.
+    fn bound(&mut self, bound: f64) -> &str {
+        self.bounds.entry(bound.to_bits()).or_insert_with(|| format!("{bound:.6}"))
+    }
+
+    fn part(&mut self, part: f64) -> &str {
+        self.parts.entry(part.to_bits()).or_insert_with(|| part.to_string())
     }
 }
 
@@ -151,7 +160,7 @@ impl Sheet {
         let is_empty = || buckets.count == 0;
         self.add(Kind::Histogram, (name, help), (labels, &is_empty), |lines, bounds| {
             for (bound, count) in &buckets.up_to {
-                lines.line("_bucket", Some(("le", bounds.text(*bound))), count);
+                lines.line("_bucket", Some(("le", bounds.bound(*bound))), count);
             }
             lines.line("_bucket", Some(("le", "+Inf")), &buckets.count);
             lines.line("_sum", None, &buckets.sum);
@@ -169,7 +178,7 @@ impl Sheet {
     ) {
         self.add(Kind::Summary, (name, help), (labels, &|| count == 0), |lines, bounds| {
             for (part, value) in quantiles {
-                lines.line("", Some(("quantile", bounds.text(*part))), value);
+                lines.line("", Some(("quantile", bounds.part(*part))), value);
             }
             lines.line("_sum", None, &sum);
             lines.line("_count", None, &count);

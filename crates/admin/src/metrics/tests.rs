@@ -57,8 +57,8 @@ fn histograms_and_summaries_have_a_sum_and_a_count() {
     node.summary("s", "S.", &[], (&[(0.5, 3.0), (0.99, 9.0)], 12.0, 3));
     let expected = "\
 # TYPE x_h histogram
-x_h_bucket{shard=\"0\",le=\"1\"} 2
-x_h_bucket{shard=\"0\",le=\"10.5\"} 3
+x_h_bucket{shard=\"0\",le=\"1.000000\"} 2
+x_h_bucket{shard=\"0\",le=\"10.500000\"} 3
 x_h_bucket{shard=\"0\",le=\"+Inf\"} 4
 x_h_sum{shard=\"0\"} 7.5
 x_h_count{shard=\"0\"} 4

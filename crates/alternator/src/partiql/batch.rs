@@ -10,6 +10,7 @@ use super::tree::Statement;
 use crate::capacity::{Capacity, write_consumed};
 use crate::error::{Error, Kind};
 use crate::json::{Json, Object, write_list};
+use crate::met::Op;
 use crate::node::{Caller, Node};
 use crate::request::Request;
 use crate::table::Table;
@@ -54,6 +55,7 @@ pub(crate) async fn batch_execute_statement(
         .map(|given| given.and_then(|given| ready(node, given, capacity)))
         .collect();
     check_distinct(&ready)?;
+    count(node, &ready);
     let all = ready.iter().map(|one| async move {
         match one {
             Ok(one) => execute(node, caller, one, capacity).await,
@@ -113,6 +115,19 @@ fn check_distinct(ready: &[Result<Ready<'_>, Error>]) -> Result<(), Error> {
     }
 }
 
+/// Counts statements that can be executed, all and those of each table.
+fn count(node: &Node, ready: &[Result<Ready<'_>, Error>]) {
+    let mut tables = BTreeMap::<model::TableId, (&Table, usize)>::new();
+    for Ready { table, .. } in ready.iter().flatten() {
+        tables.entry(table.entry.schema.id).or_insert((table, 0)).1 += 1;
+    }
+    for (id, (table, count)) in &tables {
+        node.met.of_table(*id, &table.name).batch(Op::BATCH_EXECUTE, *count);
+    }
+    let all = tables.values().map(|(_, count)| count).sum();
+    node.met.all.batch(Op::BATCH_EXECUTE, all);
+}
+
 async fn execute(
     node: &Node,
     caller: &Caller,
@@ -120,7 +135,6 @@ async fn execute(
     capacity: Capacity,
 ) -> Result<Done, Error> {
     let Ready { given, table, equal, .. } = ready;
-    node.count(table, |counted| counted.batch("BatchExecuteStatement", 1));
     if let Some(equal) = equal {
         let answer = write(node, caller, table, equal).await?;
         let answer = Request::parse(answer.as_bytes())?;

@@ -120,7 +120,7 @@ fn writes_are_equal_to_operations() {
         let found = equal(text);
         let found = found.map_or_else(
             |error| error.message,
-            |it| format!("{} {}", it.operation.name(), it.parameters),
+            |it| format!("{} {}", it.operation.op().name(), it.parameters),
         );
         assert!(found.contains(expected), "{text}: {found}");
     };

@@ -11,6 +11,7 @@ use super::shards::{self, Shard};
 use super::{find, now_millis};
 use crate::error::{Error, Kind};
 use crate::json::{Object, write_list};
+use crate::met::Op;
 use crate::node::{Caller, Node};
 use crate::request::Request;
 use crate::row::now_secs;
@@ -128,6 +129,10 @@ pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<
         object.string("NextShardIterator", &text(arn, name, next));
     }
     object.close();
+    node.count(&table, |counted| {
+        counted.returned_records(found.records.len());
+        counted.sized(Op::GET_RECORDS, out.len());
+    });
     Ok(out)
 }
 

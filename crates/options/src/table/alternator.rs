@@ -26,6 +26,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     word("alternator_write_isolation", "", ISOLATION, "Which writes are conditional").live(),
     flag("alternator_enforce_authorization", "false", "Refuse what is not signed").live(),
     flag("alternator_warn_authorization", "false", "Warn of what is not signed").live(),
+    flag(
+        "alternator_force_read_before_write",
+        "false",
+        "Writes read, to know how large items were",
+    )
+    .live(),
     number("alternator_timeout_in_ms", "10000", "Milliseconds of a request").live(),
     decimal(
         "alternator_ttl_period_in_seconds",

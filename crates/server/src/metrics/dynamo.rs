@@ -2,9 +2,9 @@
 
 use super::counters;
 use super::spans::{self, Steps};
-use admin::metrics::{Kind, Sheet};
+use admin::metrics::{Buckets, Kind, Sheet};
 use alternator::Server;
-use alternator::met::Counted;
+use alternator::met::{Counted, Shown, Spread};
 use cluster::Cluster;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
@@ -14,9 +14,13 @@ struct Names {
     operation: &'static str,
     latency: &'static str,
     batch_items: &'static str,
+    batches: &'static str,
+    sizes: &'static str,
     write_units: &'static str,
     read_units: &'static str,
     returned: &'static str,
+    pages: &'static str,
+    records: &'static str,
     reads_before: &'static str,
     by_rounds: &'static str,
     failed: &'static str,
@@ -26,9 +30,13 @@ const OF_ALL: Names = Names {
     operation: "alternator_operation",
     latency: "alternator_op_latency",
     batch_items: "alternator_batch_item_count",
+    batches: "alternator_batch_item_count_histogram",
+    sizes: "alternator_operation_size_kb",
     write_units: "alternator_wcu_total",
     read_units: "alternator_rcu_total",
     returned: "alternator_returned_items",
+    pages: "alternator_returned_items_histogram",
+    records: "alternator_returned_records",
     reads_before: "alternator_reads_before_write",
     by_rounds: "alternator_write_using_lwt",
     failed: "alternator_conditional_check_failed",
@@ -38,9 +46,13 @@ const OF_TABLES: Names = Names {
     operation: "alternator_table_operation",
     latency: "alternator_table_op_latency",
     batch_items: "alternator_table_batch_item_count",
+    batches: "alternator_table_batch_item_count_histogram",
+    sizes: "alternator_table_operation_size_kb",
     write_units: "alternator_table_wcu_total",
     read_units: "alternator_table_rcu_total",
     returned: "alternator_table_returned_items",
+    pages: "alternator_table_returned_items_histogram",
+    records: "alternator_table_returned_records",
     reads_before: "alternator_table_reads_before_write",
     by_rounds: "alternator_table_write_using_lwt",
     failed: "alternator_table_conditional_check_failed",
@@ -102,26 +114,37 @@ pub(super) async fn all(sheet: &mut Sheet, server: &Rc<Server>) {
 }
 
 fn counted(sheet: &mut Sheet, names: &Names, table: Option<&str>, counted: &Counted) {
-    for (operation, count, latency, items, units) in counted.operations() {
-        let mut labels = vec![("op", operation)];
+    for Shown { name, count, latency, items, batches, units, sizes } in counted.operations() {
+        let mut labels = vec![("op", name)];
         labels.extend(table.map(|table| ("cf", table)));
         let help = "Requests of the DynamoDB API, by operation; a batch is one.";
         sheet.counter(names.operation, help, &labels, count);
         let help = "How long requests took, in microseconds.";
         sheet.histogram(names.latency, help, &labels, &spans::buckets(&latency, Steps::Coarse));
-        if operation.starts_with("Batch") {
+        if let Some(batches) = batches {
             sheet.counter(names.batch_items, "Items of batches.", &labels, items);
+            sheet.histogram(names.batches, "Items of each batch.", &labels, &buckets(&batches));
         }
         if 0 < units {
             let help = "Units of 1 KB written, as far as requests say.";
             sheet.counter(names.write_units, help, &labels, units);
         }
+        if let Some(sizes) = sizes {
+            let help = "Sizes of items that were read or written, as far as they are known, and of \
+                        answers of GetRecords, in KiB.";
+            sheet.histogram(names.sizes, help, &labels, &buckets(&sizes));
+        }
     }
     let labels: Vec<_> = table.map(|table| ("cf", table)).into_iter().collect();
     let help = "Units of 4 KB read, half of these where a read need not be consistent.";
     sheet.push(Kind::Counter, (names.read_units, help), &labels, counted.read_units());
+    if let Some(pages) = counted.pages() {
+        let help = "Items of each answer of Query and Scan that has items.";
+        sheet.histogram(names.pages, help, &labels, &buckets(&pages));
+    }
     let rows = [
         (names.returned, "Items that Query and Scan have answered.", counted.returned_items()),
+        (names.records, "Records that GetRecords has answered.", counted.records()),
         (
             names.reads_before,
             "Writes that depend on the item as it is.",
@@ -131,4 +154,9 @@ fn counted(sheet: &mut Sheet, names: &Names, table: Option<&str>, counted: &Coun
         (names.failed, "Writes whose condition did not hold.", counted.failed_conditions()),
     ];
     rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, &labels, *value));
+}
+
+fn buckets(spread: &Spread) -> Buckets {
+    let up_to = spread.up_to.iter().map(|(bound, count)| (*bound as f64, *count));
+    Buckets { up_to: up_to.collect(), sum: spread.sum, count: spread.count }
 }
