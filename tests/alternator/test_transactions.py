@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
+from cassandra import Unauthorized
 from door import dynamodb, table
 from node import Node
 
@@ -184,6 +185,27 @@ def test_indexes_and_streams_tell_of_what_took_effect_and_of_nothing_else():
             told += streams.get_records(ShardIterator=begin)["Records"]
         assert sorted((one["eventName"], one["dynamodb"]["NewImage"]["p"]["S"]) for one in told) == [
             ("INSERT", p) for p in "abc"]
+
+
+def test_clients_of_cql_leave_outcomes_alone():
+    with Node() as node:
+        resource = dynamodb(node)
+        with table(resource) as t:
+            resource.meta.client.transact_write_items(TransactItems=[put(t, {"p": "a"})])
+        cql = node.connect()
+        outcomes = "nereid_transactions.outcomes"
+        assert cql.execute(f"SELECT * FROM {outcomes}") is not None
+        columns = cql.cluster.metadata.keyspaces["nereid_transactions"].tables["outcomes"]
+        key = columns.partition_key[0].name
+        for statement in (f"DELETE FROM {outcomes} WHERE {key} = 1", f"TRUNCATE {outcomes}",
+                          f"DROP TABLE {outcomes}", f"ALTER TABLE {outcomes} WITH comment = 'x'",
+                          "DROP KEYSPACE nereid_transactions",
+                          "CREATE TABLE nereid_transactions.t (p int PRIMARY KEY)"):
+            with pytest.raises(Unauthorized, match="nereid_transactions keyspace is not user"):
+                cql.execute(statement)
+        cql.execute("ALTER KEYSPACE nereid_transactions WITH durable_writes = true")
+        described = cql.execute("DESCRIBE SCHEMA").all()
+        assert described and "nereid_transactions" not in {row.keyspace_name for row in described}
 
 
 class Bank:

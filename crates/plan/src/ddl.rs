@@ -153,9 +153,9 @@ pub fn need_keyspace<'a>(schema: &'a Schema, name: &str) -> Result<&'a Rc<Keyspa
     schema.keyspace(name).ok_or_else(unknown)
 }
 
-/// An error if the keyspace is the system's.
+/// An error if nobody but the nodes makes and removes what is in the keyspace.
 pub fn refuse_system(keyspace: &str) -> Result<(), Error> {
-    if Schema::is_system(keyspace) {
+    if Schema::is_of_nodes(keyspace) {
         return Err(Error::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
     }
     Ok(())

@@ -111,7 +111,7 @@ fn answer(
     let only = |entry: Entry| Ok(Answer::Statements(vec![entry]));
     match &statement.what {
         Described::Cluster => Ok(Answer::List(Vec::new())),
-        Described::Schema => Ok(scope.all(|name| !Schema::is_system(name))),
+        Described::Schema => Ok(scope.all(|name| !Schema::is_of_nodes(name))),
         Described::FullSchema => Ok(scope.all(|_| true)),
         Described::Keyspaces => {
             let entries = schema.keyspaces.values();

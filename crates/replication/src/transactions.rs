@@ -40,7 +40,7 @@ use std::time::Duration;
 use stdx::{Cursor, Damaged, Put};
 
 /// The keyspace of the outcomes, which is made when it is needed first.
-pub const KEYSPACE: &str = "nereid_transactions";
+pub const KEYSPACE: &str = cluster::system_tables::TRANSACTIONS;
 /// Their table.
 pub const OUTCOMES: &str = "outcomes";
 

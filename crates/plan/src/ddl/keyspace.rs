@@ -43,7 +43,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
              \"{name}\")"
         )));
     }
-    let is_reserved = Schema::is_system(name) || name.starts_with("system_");
+    let is_reserved = Schema::is_of_nodes(name) || name.starts_with("system_");
     let is_there = schema.keyspace(name).is_some() && !matches!(name, "system" | "system_schema");
     if is_reserved && !is_there {
         return Err(Error::invalid("system keyspace is not user-modifiable"));
@@ -85,7 +85,10 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
 
 pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> Decision {
     let name = it.name.text.as_str();
-    refuse_system(name)?;
+    // That of the outcomes of transactions is moved and copied as operators like it.
+    if Schema::is_system(name) {
+        refuse_system(name)?;
+    }
     if it.if_exists && schema.keyspace(name).is_none() {
         return Ok(Vec::new());
     }
@@ -116,7 +119,7 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
 
 pub(super) fn drop(schema: &Schema, it: &DropKeyspace) -> Decision {
     let name = &it.name.text;
-    if Schema::is_system(name) {
+    if Schema::is_of_nodes(name) {
         return Err(Error::Unauthorized(Schema::why_not_dropped(name)));
     }
     match schema.keyspace(name) {
