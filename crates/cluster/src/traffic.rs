@@ -170,6 +170,7 @@ impl TableTraffic {
     /// Records a page of a result that the index which this table keeps has led to.
     pub fn record_by_index(&self, began: Mark) {
         self.by_index.record(began.elapsed_nanos());
+        debug_assert!(self.by_index.0.get().is_some(), "made-when-used: an index that was asked");
     }
 
     /// `None`: there was none.

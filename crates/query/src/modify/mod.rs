@@ -1,9 +1,10 @@
 //! `INSERT`, `UPDATE`, `DELETE`, executed as mutations.
 //!
 //! From the ground up: [`build`] (mutations), [`guardrails`] (what options allow), [`view_keys`]
-//! (what views mean for a write), [`computed`] (options of the node as tables), [`present`], [`work`], [`sent`] and [`owner`] (writes that
-//! depend on what is there: what they find, what they do, how they travel, where they are
-//! executed), [`cassandra`] (Cassandra's form of what they answer), [`execute`].
+//! (what views mean for a write), [`computed`] (options of the node as tables), [`present`],
+//! [`work`], [`sent`] and [`owner`] (writes that depend on what is there: what they find, what they
+//! do, how they travel, where they are executed), [`cassandra`] (Cassandra's form of what they
+//! answer), [`execute`].
 
 mod build;
 mod cassandra;
