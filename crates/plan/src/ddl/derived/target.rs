@@ -31,14 +31,16 @@ pub(super) fn resolve<'b>(
     };
     check_duration(&column.ty)?;
     check_place(base, column)?;
-    let target = of_type(column, wanted)?;
-    if let Some(partition) = partition {
-        check_local(base, partition, column)?;
-    } else if column.kind == ColumnKind::PartitionKey && base.partition_key_count == 1 {
+    let is_whole_key = column.kind == ColumnKind::PartitionKey && base.partition_key_count == 1;
+    if partition.is_none() && is_whole_key {
         return refuse(format!(
             "Cannot create secondary index on partition key column {}",
             column.name
         ));
+    }
+    let target = of_type(column, wanted)?;
+    if let Some(partition) = partition {
+        check_local(base, partition, column)?;
     }
     Ok(Target { column, target, is_local: partition.is_some() })
 }

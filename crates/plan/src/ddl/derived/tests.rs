@@ -418,6 +418,7 @@ fn setup() -> Vec<&'static str> {
         "CREATE TABLE z (p int PRIMARY KEY, v int) WITH COMPACT STORAGE",
         "CREATE TABLE y (p int, c int, v int, PRIMARY KEY (p, c)) WITH COMPACT STORAGE",
         "CREATE TABLE co (p int PRIMARY KEY, v counter)",
+        "CREATE TABLE fk (k frozen<list<int>> PRIMARY KEY, v int)",
         "CREATE MATERIALIZED VIEW mv AS SELECT p FROM n PRIMARY KEY (p)",
         "CREATE INDEX ON t (w)",
         "CREATE INDEX by_m ON t (m)",
@@ -468,6 +469,10 @@ fn columns_that_cannot_be_indexed_are_refused() {
         ("CREATE INDEX ON y (v)".into(), "Secondary indexes are not supported on COMPACT STORAGE"),
         ("CREATE INDEX ON z (p)".into(), "Secondary indexes are not supported on PRIMARY KEY col"),
         ("CREATE INDEX ON n (p)".into(), "Cannot create secondary index on partition key column p"),
+        (
+            "CREATE INDEX ON fk (keys(k))".into(),
+            "Cannot create secondary index on partition key co",
+        ),
         (on("x"), "No column definition found for column x"),
         (on("f"), "Cannot create index on value of frozen collection column f"),
         (on("keys(f)"), "Cannot create index on keys() of frozen collection column f"),
