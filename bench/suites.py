@@ -27,7 +27,7 @@ NODE_OPTIONS = """--memory 1G --unsafe-bypass-fsync 1 --kernel-page-cache 1 --au
     --write-request-timeout-in-ms 300000 --request-timeout-in-ms 300000
     --user-defined-function-time-limit-ms 1000 --experimental-features=udf
     --enable-user-defined-functions 1 --strict-allow-filtering true --enable-tablets true
-    --strict-is-not-null-in-views true --minimum-replication-factor-warn-threshold -1
+    --strict-is-not-null-in-views true
     --alternator-ttl-period-in-seconds 0.5 --sstable-format mt
     --authenticator PasswordAuthenticator --authorizer CassandraAuthorizer
     --auth-superuser-name cassandra""".split()
