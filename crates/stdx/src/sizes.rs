@@ -1,7 +1,7 @@
 //! How large, or how many, things were: a histogram of whole numbers that few counters make.
 //!
-//! A bucket has a bound, and counts what is above the bound before it. Bounds are 1, 2, 3 and 4, and
-//! from there on four to an octave: 5, 6, 7, 8, 10, 12, 14, 16, 20 and so on.
+//! A bucket has a bound, and counts what is above the bound before it. Bounds are 1, 2, 3 and 4,
+//! and from there on four to an octave: 5, 6, 7, 8, 10, 12, 14, 16, 20 and so on.
 //!
 //! Invariants
 //!  - *at-most*: what a bucket counts is its bound at most; 0 counts as 1.

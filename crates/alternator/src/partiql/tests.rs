@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::table::{ATTRIBUTES, Table};
 use crate::update::{applied, changed};
 use crate::value::{Map, Value, attributes, attributes_json};
-use crate::write::Write;
+use crate::write::{Operation, Write};
 use cluster::{Schema, TableEntry};
 use model::{TableId, TableSchema, Type, Uuid};
 use proptest::prelude::*;
@@ -118,9 +118,13 @@ fn what_is_no_statement_is_refused_where_it_ceases_to_be_one() {
 fn writes_are_equal_to_operations() {
     let check = |text: &str, expected: &str| {
         let found = equal(text);
+        let name = |operation| match operation {
+            Operation::Check => "ConditionCheck",
+            other => other.op().name(),
+        };
         let found = found.map_or_else(
             |error| error.message,
-            |it| format!("{} {}", it.operation.op().name(), it.parameters),
+            |it| format!("{} {}", name(it.operation), it.parameters),
         );
         assert!(found.contains(expected), "{text}: {found}");
     };
