@@ -55,7 +55,7 @@ def test_rules_hold_from_the_start_and_are_changed(node):
     text = scrape(node)
     cql = {name for name in names(text) if re.match("scylla_(cql|cache)_", name)}
     assert cql and all(name.startswith("scylla_cql_batches") for name in cql)
-    assert 'scylla_scheduler_shares{shard="0",group="sl:default",level="of default"} 1000' in text
+    assert 'scylla_scheduler_shares{group="sl:default",shard="0",level="of default"} 1000' in text
     shown = names(scrape(node, "?level=of%20default"))
     assert "scylla_scheduler_shares" in shown
     assert all(name.startswith("scylla_scheduler_") for name in shown)

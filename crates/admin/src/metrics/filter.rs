@@ -93,12 +93,17 @@ impl Filter {
 
     /// Whether any family is wanted whose name begins so.
     pub fn wants_any(&self, start: &str) -> bool {
+        let meets = |before: &str| before.starts_with(start) || start.starts_with(before);
         let may_match = |wanted: &String| match wanted.split_once('*') {
             Some((before, _)) => match self.bare(before) {
-                Some(bare) => bare.starts_with(start) || start.starts_with(bare),
-                None => self.prefix.starts_with(before) || before.starts_with(&self.prefix),
+                Some(bare) => meets(bare),
+                None => {
+                    let is_of_prefix =
+                        self.prefix.starts_with(before) || before.starts_with(&self.prefix);
+                    is_of_prefix || meets(before)
+                }
             },
-            None => self.bare(wanted).is_some_and(|bare| bare.starts_with(start)),
+            None => self.bare(wanted).unwrap_or(wanted).starts_with(start),
         };
         self.names.is_empty() || self.names.iter().any(may_match)
     }
@@ -114,11 +119,12 @@ impl Filter {
         })
     }
 
+    /// A name may be said with its prefix or without.
     fn names_match(&self, wanted: &str, name: &str) -> bool {
         let full = || self.prefix.bytes().chain([b'_']).chain(name.bytes());
         match wanted.strip_suffix('*') {
-            Some(start) => full().take(start.len()).eq(start.bytes()),
-            None => full().eq(wanted.bytes()),
+            Some(start) => name.starts_with(start) || full().take(start.len()).eq(start.bytes()),
+            None => name == wanted || full().eq(wanted.bytes()),
         }
     }
 

@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-/// Labels beside that of the shard, in the order in which they are shown.
+/// Labels before that of the shard, in the order in which they are shown.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
 /// The bounds of a histogram's buckets, which ascend, with how many values were at most as great;
@@ -96,7 +96,8 @@ impl Bounds {
 }
 
 impl Sheet {
-    /// With a shard its samples have it as their first label.
+    /// With a shard its samples have it as a label, after their own: so ScyllaDB's have it, and
+    /// what was written for it may look for a comma before.
     pub fn new(filter: &Filter, shard: Option<u16>) -> Sheet {
         let shard = shard.map(|shard| shard.to_string());
         Sheet {
@@ -200,8 +201,8 @@ impl Sheet {
         if !self.filter.wants(name) {
             return;
         }
-        let all = self.shard.iter().map(|shard| ("shard", shard.as_str()));
-        let all = all.chain(labels.iter().copied());
+        let shard = self.shard.iter().map(|shard| ("shard", shard.as_str()));
+        let all = labels.iter().copied().chain(shard);
         for (label, _) in labels {
             debug_assert!(super::LABELS.contains(label), "{label} of {name} is no known label");
         }

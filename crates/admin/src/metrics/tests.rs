@@ -38,8 +38,8 @@ x_a_total{shard=\"0\"} 3
 x_a_total{shard=\"1\"} 4
 # HELP x_b_now What it is.
 # TYPE x_b_now gauge
-x_b_now{shard=\"0\",class=\"a\\\"b\\n\\\\\"} 1
-x_b_now{shard=\"1\",class=\"a\\\"b\\n\\\\\"} 2
+x_b_now{class=\"a\\\"b\\n\\\\\",shard=\"0\"} 1
+x_b_now{class=\"a\\\"b\\n\\\\\",shard=\"1\"} 2
 # HELP x_c All.
 # TYPE x_c gauge
 x_c{ks=\"k\",cf=\"t\"} 0.5
@@ -80,12 +80,14 @@ fn filters_choose_samples() {
         assert_eq!(found, expected, "{query:?}");
     };
     let (a0, a1) = ("x_a_total{shard=\"0\"}", "x_a_total{shard=\"1\"}");
-    let b1 = "x_b_now{shard=\"1\",class=\"a\\\"b\\n\\\\\"}";
+    let b1 = "x_b_now{class=\"a\\\"b\\n\\\\\",shard=\"1\"}";
     let c = "x_c{ks=\"k\",cf=\"t\"}";
     check(&[("__name__", "x_a*")], &[a0, a1]);
     check(&[("__name__", "x_a_total")], &[a0, a1]);
     check(&[("__name__", "x_a")], &[]);
-    check(&[("__name__", "a_total")], &[]);
+    check(&[("__name__", "a_total")], &[a0, a1]);
+    check(&[("__name__", "a*")], &[a0, a1]);
+    check(&[("__name__", "_a*")], &[]);
     check(&[("__name__", "x_a*"), ("__name__", "x_c")], &[a0, a1, c]);
     check(&[("shard", "1")], &[a1, b1]);
     check(&[("shard", "[12]"), ("__name__", "x_a*")], &[a1]);
@@ -111,6 +113,9 @@ fn families_are_left_out_as_a_whole() {
     check("x_cql*", "column_family_", false);
     check("x_cql_reads", "column_family_", false);
     check("y*", "column_family_", false);
+    check("col*", "column_family_", true);
+    check("column_family_reads", "column_family_", true);
+    check("cql*", "column_family_", false);
 }
 
 #[test]
@@ -155,11 +160,11 @@ fn samples_are_called_as_the_rules_say() {
     // Of tables that have the same name now, one is called so, and the others as ever.
     let expected = "\
 # TYPE x_idle gauge
-x_idle{shard=\"0\",class=\"b\"} 0.5
+x_idle{class=\"b\",shard=\"0\"} 0.5
 # TYPE x_of gauge
 x_of{shard=\"0\",keyspace=\"k\"} 1
-x_of{shard=\"0\",ks=\"k\",cf=\"b\"} 2
-x_of{shard=\"0\",ks=\"k\",cf=\"c\"} 3
+x_of{ks=\"k\",cf=\"b\",shard=\"0\"} 2
+x_of{ks=\"k\",cf=\"c\",shard=\"0\"} 3
 ";
     assert_eq!(shown(&[("__help__", "false")]), expected);
     let filtered = "# TYPE x_of gauge\nx_of{shard=\"0\",keyspace=\"k\"} 1\n";
