@@ -117,6 +117,11 @@ def test_what_is_asked_for_twice_is_done_once(node):
         with pytest.raises(ClientError, match="IdempotentParameterMismatchException"):
             client.transact_write_items(TransactItems=[put(t, {"p": "b"})],
                                         ClientRequestToken=token)
+        # Names have no order.
+        token = uuid.uuid4().hex
+        for item in ({"p": "z", "m": {"a": 1, "b": "\u00fc"}}, {"m": {"b": "\u00fc", "a": 1}, "p": "z"}):
+            client.transact_write_items(TransactItems=[put(t, item)], ClientRequestToken=token)
+        t.delete_item(Key={"p": "z"})
         # What has failed may be tried again.
         token = uuid.uuid4().hex
         only = [put(t, {"p": "c"}, ConditionExpression="attribute_exists(p)")]

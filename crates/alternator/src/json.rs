@@ -102,6 +102,23 @@ impl<'a> Json<'a> {
         self.0.parse().ok().filter(|_| self.kind() == Kind::Number)
     }
 
+    /// Appends it without spaces, and the members of objects in order of their names: what differs
+    /// in these alone is the same text then.
+    pub fn write_ordered(self, out: &mut String) {
+        match self.kind() {
+            Kind::Object => {
+                let mut members: Vec<_> = self.members().collect();
+                members.sort_by(|a, b| a.0.cmp(&b.0));
+                let mut object = Object::open(out);
+                members.iter().for_each(|(name, json)| json.write_ordered(object.member(name)));
+                object.close();
+            }
+            Kind::Array => write_list(self.elements(), out, |json, out| json.write_ordered(out)),
+            Kind::String => write_string(&self.string().unwrap_or_default(), out),
+            Kind::Null | Kind::Bool | Kind::Number => out.push_str(self.0),
+        }
+    }
+
     /// Names and values of an object; of anything else nothing.
     pub fn members(self) -> Members<'a> {
         Members(self.inside(Kind::Object))
@@ -365,6 +382,19 @@ mod tests {
         assert_eq!(parse("\"12\"").unwrap().integer(), None);
         assert_eq!(parse("{}").unwrap().members().count(), 0);
         assert_eq!(parse("\"\\ud800x\"").unwrap().string().unwrap(), "\u{fffd}x");
+    }
+
+    #[test]
+    fn members_have_no_order() {
+        let ordered = |text: &str| {
+            let mut out = String::new();
+            parse(text).unwrap().write_ordered(&mut out);
+            out
+        };
+        let text = r#"{"b":[{"y":"\u00fc","x":1.50},null],"a":true}"#;
+        assert_eq!(ordered(text), "{\"a\":true,\"b\":[{\"x\":1.50,\"y\":\"\u{fc}\"},null]}");
+        assert_eq!(ordered(&ordered(text)), ordered(text));
+        assert_ne!(ordered("[1,2]"), ordered("[2,1]"));
     }
 
     #[test]

@@ -91,8 +91,10 @@ fn again(caller: &Caller, request: &Request<'_>) -> Result<Option<transactions::
         context.finish().as_ref().try_into().unwrap_or_default()
     };
     let role = caller.role.as_deref().unwrap_or_default();
-    let body = request.get("TransactItems").map_or("", |json| json.text());
-    Ok(Some(transactions::Request { token: digest_of(&[role, &token]), body: digest_of(&[body]) }))
+    // Clients that keep names in no order may say the same in another one.
+    let mut body = String::new();
+    request.get("TransactItems").into_iter().for_each(|json| json.write_ordered(&mut body));
+    Ok(Some(transactions::Request { token: digest_of(&[role, &token]), body: digest_of(&[&body]) }))
 }
 
 /// The parts of a request, checked as far as they can be without their items. (*no-item-twice*)
