@@ -13,8 +13,10 @@ from botocore.exceptions import ClientError
 from door import dynamodb, streams, table
 from node import Node, free_address
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "metrics"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tls"))
 from authority import Authority  # noqa: E402  pylint: disable=wrong-import-position
+from scraped import total  # noqa: E402  pylint: disable=wrong-import-position
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +152,65 @@ def test_indexes_and_streams_have_permissions_of_their_own():
             asks["app"].meta.client.execute_statement(Statement=f'SELECT * FROM "{t.name}"."by_x"')
             session.execute(f'GRANT SELECT ON {space}."{t.name}_scylla_cdc_log" TO app')
             records("app")
+
+
+def test_what_would_be_refused_is_counted():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1",
+               "--alternator-allow-system-table-write", "1")
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+
+        def door(role):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            return dynamodb(node, role, row.salted_hash)
+
+        def refused():
+            return [total(node, f"scylla_alternator_{what}_failures")
+                    for what in ("authorization", "authentication")]
+
+        with table(door("cassandra")) as t:
+            def set_option(name, value):
+                session.execute(f"UPDATE system.config SET value = '{value}' WHERE name = 'alternator_{name}'")
+
+            of_app = door("app").Table(t.name)
+            with pytest.raises(ClientError, match="AccessDeniedException"):
+                of_app.get_item(Key={"p": "a"})
+            assert refused() == [1, 0]
+            set_option("warn_authorization", "true")
+            set_option("enforce_authorization", "false")
+            of_app.put_item(Item={"p": "a"})
+            assert "Item" in of_app.get_item(Key={"p": "a"})
+            assert refused() == [3, 0]
+            dynamodb(node).Table(t.name).get_item(Key={"p": "a"})
+            assert refused() == [3, 1]
+            set_option("warn_authorization", "false")
+            of_app.put_item(Item={"p": "a"})
+            assert refused() == [3, 1]
+
+
+def test_options_are_changed_by_superusers_alone():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1",
+               "--alternator-allow-system-table-write", "1")
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+        session.execute("GRANT MODIFY ON ALL KEYSPACES TO app")
+
+        def change(role):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            config = dynamodb(node, role, row.salted_hash).Table(".scylla.alternator.system.config")
+            config.update_item(Key={"name": "alternator_timeout_in_ms"}, UpdateExpression="SET #v = :v",
+                               ExpressionAttributeNames={"#v": "value"},
+                               ExpressionAttributeValues={":v": "9000"})
+
+        with pytest.raises(ClientError, match="AccessDeniedException.*superusers"):
+            change("app")
+        change("cassandra")
 
 
 def test_the_port_is_no_way_around_passwords():

@@ -192,7 +192,8 @@ fn caller(node: &Node, parts: &Parts, body: &[u8]) -> Result<Caller, Error> {
         role.salted_hash.clone().ok_or("the role has no password")
     };
     match signed.signer(now_secs(), secret) {
-        Ok(role) => Ok(Caller::of(Some(role).filter(|_| enforced))),
+        Ok(role) if enforced => Ok(Caller::of(Some(role))),
+        Ok(role) => Ok(Caller { watched: Some(role), ..Caller::default() }),
         Err(error) if enforced => {
             node.met.add(&node.met.unauthenticated);
             Err(error)

@@ -23,6 +23,8 @@ use std::rc::Rc;
 pub(crate) struct Caller {
     /// The role whose key has signed; `None`: nobody is asked who he is.
     pub(crate) role: Option<String>,
+    /// The same where it is only told what the role may not do.
+    pub(crate) watched: Option<String>,
     /// From where.
     pub(crate) client: Option<IpAddr>,
     /// The tables that the request has asked for.
@@ -129,11 +131,9 @@ impl Node {
         (table, part): (&Table, &TableSchema),
     ) -> Result<(), Error> {
         self.asked(caller, table);
-        match caller.role {
-            None => Ok(()),
-            Some(_) => {
-                self.check_on(caller, permission, Resource::table(&part.keyspace, &part.name))
-            }
+        match (&caller.role, &caller.watched) {
+            (None, None) => Ok(()),
+            _ => self.check_on(caller, permission, Resource::table(&part.keyspace, &part.name)),
         }
     }
 
@@ -146,6 +146,18 @@ impl Node {
         }
     }
 
+    /// An error unless the caller may do everything.
+    pub(crate) fn check_superuser(&self, caller: &Caller, what: &str) -> Result<(), Error> {
+        let Some(role) = caller.role.as_ref().or(caller.watched.as_ref()) else { return Ok(()) };
+        match self.cluster.access().state().rights(role).is_superuser {
+            true => Ok(()),
+            false => {
+                let text = format!("{what} is for superusers alone, and denied to role {role}");
+                self.deny(caller, text)
+            }
+        }
+    }
+
     /// The same as [`Self::check`], of whatever there is.
     pub(crate) fn check_on(
         &self,
@@ -153,7 +165,7 @@ impl Node {
         permission: Permission,
         resource: Resource,
     ) -> Result<(), Error> {
-        let Some(role) = &caller.role else { return Ok(()) };
+        let Some(role) = caller.role.as_ref().or(caller.watched.as_ref()) else { return Ok(()) };
         let state = self.cluster.access().state();
         let rights = state.rights(role);
         let need = Need::new(permission, resource);
@@ -161,10 +173,17 @@ impl Node {
             return Ok(());
         }
         let Need { permission, resource, .. } = need;
-        Err(Error::new(
-            Kind::AccessDenied,
-            format!("{permission} access on {resource} is denied to role {role}"),
-        ))
+        self.deny(caller, format!("{permission} access on {resource} is denied to role {role}"))
+    }
+
+    /// Refuses what a role may not do, or only tells of it.
+    fn deny(&self, caller: &Caller, text: String) -> Result<(), Error> {
+        if caller.role.is_some() {
+            return Err(Error::new(Kind::AccessDenied, text));
+        }
+        self.met.add(&self.met.unauthorized);
+        tracing::warn!(target: "alternator_server", "a request that would be refused: {text}");
+        Ok(())
     }
 }
 

@@ -9,7 +9,6 @@ use crate::request::Request;
 use crate::row::Moment;
 use crate::table::Table;
 use crate::write::{Operation, update_of};
-use auth::Permission;
 use cluster::TableKind;
 use mutation::row::Marker;
 use mutation::{Cell, MutationBuilder};
@@ -26,7 +25,8 @@ pub(crate) async fn write(
         let text = "writing tables of the system needs alternator_allow_system_table_write";
         return Err(Error::new(Kind::AccessDenied, text));
     }
-    node.check(caller, Permission::Modify, table)?;
+    node.asked(caller, table);
+    node.check_superuser(caller, "changing an option")?;
     if operation != Operation::Update || table.entry.kind != TableKind::Virtual {
         return refuse("only UpdateItem of tables of options is possible");
     }
