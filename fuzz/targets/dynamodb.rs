@@ -3,7 +3,7 @@
 #![no_main]
 
 use alternator::evaluate::holds;
-use alternator::expression::{Placeholders, condition, projection, update};
+use alternator::expression::{Placeholders, Programs, condition, projection, update};
 use alternator::json::Json;
 use alternator::number::Number;
 use alternator::sign::Signed;
@@ -77,18 +77,23 @@ fn signature(bytes: &[u8]) {
 fn request(bytes: &[u8]) {
     let Ok(json) = Json::parse(bytes) else { return };
     let field = |name: &str| json.members().find(|(known, _)| known == name).map(|(_, it)| it);
+    let programs = Programs::default();
+    programs.keep(2);
     let known = Placeholders::of(
         field("ExpressionAttributeNames"),
         field("ExpressionAttributeValues"),
         true,
     );
     let Ok(known) = known else { return };
+    let known = known.in_texts_of(&programs);
     let item = field("Item").and_then(|it| attributes(it).ok()).unwrap_or_else(Map::new);
     let text = |name: &str| field(name).and_then(Json::string);
     if let Some(text) = text("ConditionExpression")
-        && let Ok(condition) = condition(&text, "ConditionExpression", &known)
+        && let Ok(first) = condition(&text, "ConditionExpression", &known)
     {
-        let _ = holds(&condition, &item);
+        let _ = holds(&first, &item);
+        // Found by its text it is the same.
+        assert_eq!(condition(&text, "ConditionExpression", &known).as_ref(), Ok(&first));
     }
     if let Some(text) = text("UpdateExpression")
         && let Ok(update) = update(&text, "UpdateExpression", &known)

@@ -184,6 +184,47 @@ def test_writes_read_where_they_are_told_to():
             assert grown(node, [reads], lambda: t.delete_item(Key={"p": "b"})) == [0]
 
 
+def test_expressions_are_parsed_once():
+    with Node("--alternator-allow-system-table-write", "1", "--smp", "1") as node:
+        resource = dynamodb(node)
+        with table(resource) as t:
+            def keep(count):
+                config = resource.Table(".scylla.alternator.system.config")
+                config.update_item(
+                    Key={"name": "alternator_max_expression_cache_entries_per_shard"},
+                    UpdateExpression="SET #v = :v", ExpressionAttributeNames={"#v": "value"},
+                    ExpressionAttributeValues={":v": str(count)})
+
+            def act():
+                for number in range(3):
+                    t.update_item(
+                        Key={"p": "a"}, UpdateExpression="SET n = :n, #m = :n",
+                        ConditionExpression="attribute_not_exists(z) OR z < :n",
+                        ExpressionAttributeNames={"#m": f"m{number}"},
+                        ExpressionAttributeValues={":n": number})
+                found = t.query(KeyConditionExpression="p = :p", FilterExpression="n = :n",
+                                ProjectionExpression="n, m0, m1, m2",
+                                ExpressionAttributeValues={":p": "a", ":n": 2})["Items"]
+                assert found == [{"n": 2, "m0": 0, "m1": 1, "m2": 2}]
+                for name in ("n", "m1", "n"):
+                    t.get_item(Key={"p": "a"}, ProjectionExpression=name)
+
+            def counted(what):
+                return [(f"expression_cache_{what}", {"expression": f"{kind}Expression"})
+                        for kind in ("Update", "Condition", "Projection")]
+
+            evictions = [("expression_cache_evictions", {})]
+            assert grown(node, counted("misses") + counted("hits") + evictions, act) == [
+                1, 3, 3, 2, 2, 1, 0]
+            assert grown(node, counted("misses") + counted("hits"), act) == [0, 0, 0, 3, 5, 4]
+            # That of the option itself is among them.
+            assert grown(node, evictions, lambda: keep(2)) == [6]
+            # Those of the writes are there for the second and third one, and that of the last read.
+            assert grown(node, counted("hits"), act) == [2, 2, 1]
+            assert grown(node, evictions, lambda: keep(0)) == [3]
+            assert grown(node, counted("misses") + counted("hits") + evictions, act) == [0] * 7
+
+
 def test_transactions_and_what_there_is_none_of_are_counted(node):
     with table(dynamodb(node)) as t:
         def act():

@@ -236,7 +236,7 @@ fn wanted(node: &Node, name: &str, json: Json<'_>) -> Result<Wanted, Error> {
     let table = node.table(name)?;
     let request = Request::of(json, "RequestItems")?;
     request.check_styles(&["AttributesToGet"], &["ProjectionExpression"])?;
-    let known = request.placeholders()?;
+    let known = request.placeholders(&node.programs)?;
     let filter = Filter { selection: selection_of(&request, &known)?, ..Filter::default() };
     known.check_used()?;
     paths::check_read(&table, filter.selection.as_ref(), None)?;

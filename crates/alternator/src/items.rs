@@ -29,7 +29,7 @@ pub(crate) async fn write(
     if table.attributes.is_none() {
         return system::write(node, caller, &table, (operation, &request)).await;
     }
-    let write = Write::of(operation, &request, &table)?;
+    let write = Write::of(operation, &request, &table, &node.programs)?;
     node.check(caller, Permission::Modify, &table)?;
     execute(node, &table, (operation, write), body).await
 }
@@ -39,7 +39,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let request = Request::parse(body.as_bytes())?;
     let table = node.table(&request.need_string("TableName")?)?;
     request.check_styles(&["AttributesToGet"], &["ProjectionExpression"])?;
-    let known = request.placeholders()?;
+    let known = request.placeholders(&node.programs)?;
     let selection = selection_of(&request, &known)?;
     known.check_used()?;
     paths::check_read(&table, selection.as_ref(), None)?;

@@ -2,8 +2,9 @@
 
 use crate::date::Date;
 use crate::error::{Error, Kind};
+use crate::expression::Programs;
 use crate::met::{Counted, Met};
-use crate::options::{ISOLATION_TAG, Isolation, Options};
+use crate::options::{self, ISOLATION_TAG, Isolation, Options};
 use crate::table::Table;
 use crate::tags;
 use crate::together::Together;
@@ -45,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) processor: Rc<Processor>,
     pub(crate) options: Options,
     pub(crate) met: Rc<Met>,
+    pub(crate) programs: Rc<Programs>,
     pub(crate) date: Date,
     pub(crate) together: Together,
 }
@@ -54,12 +56,14 @@ impl Node {
     pub(crate) fn of_shard() -> Node {
         let met = Rc::new(Met::default());
         runtime::local::set(met.clone());
+        let settings = Settings::of_shard();
         Node {
             cluster: runtime::local::get(),
             coordinator: runtime::local::get(),
             processor: runtime::local::get(),
-            options: Options::registered(&Settings::of_shard()),
+            options: Options::registered(&settings),
             met,
+            programs: options::programs(&settings),
             date: Date::default(),
             together: Together::default(),
         }

@@ -1,6 +1,7 @@
 //! The options of the API, which change while the node runs.
 
 use crate::body::Packing;
+use crate::expression::Programs;
 use cluster::Live;
 use cluster::settings::{Settings, anything};
 use std::rc::Rc;
@@ -55,6 +56,19 @@ pub(crate) struct Options {
     pub(crate) disable_content_type_header: Live<bool>,
     response_gzip_compression_level: Live<i64>,
     response_compression_threshold_in_bytes: Live<i64>,
+}
+
+/// The expressions that the shard need not parse again: as many as the option says, from now on.
+pub(crate) fn programs(settings: &Settings) -> Rc<Programs> {
+    const NAME: &str = "alternator_max_expression_cache_entries_per_shard";
+    let programs = Rc::new(Programs::default());
+    runtime::local::set(programs.clone());
+    let most = settings.register(NAME, 2000i64, anything);
+    let kept = programs.clone();
+    let keep = move || kept.keep(usize::try_from(most.get()).unwrap_or(0));
+    keep();
+    settings.watch(NAME, Rc::new(keep));
+    programs
 }
 
 impl Options {

@@ -259,7 +259,12 @@ fn sent(owner: &Owner, request: &[u8]) -> Result<Write, Error> {
     let schema = cluster.schema();
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(damaged)?;
     let table = Table::of(&schema, entry).ok_or_else(damaged)?;
-    let write = Write::of(operation, &Request::parse(parameters)?, &table)?;
+    let write = Write::of(
+        operation,
+        &Request::parse(parameters)?,
+        &table,
+        &runtime::local::get_or_default(),
+    )?;
     let Key { partition, .. } = &write.key;
     if partition == owner.key() { Ok(write) } else { Err(damaged()) }
 }

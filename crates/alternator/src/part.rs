@@ -214,9 +214,9 @@ async fn hold_here(owner: &Owner, request: &[u8]) -> Result<Held, Error> {
     let (id, body) = request.split_at_checked(16).ok_or_else(damaged)?;
     let id = TransactionId::of_bytes(id).ok_or_else(damaged)?;
     let table = table_of(owner)?;
-    let mut writes = Vec::new();
+    let (mut writes, programs) = (Vec::new(), runtime::local::get_or_default());
     for (name, inner, _) in items(&Request::parse(body)?, WRITES)? {
-        writes.push(Write::of(operation(name), &inner, &table)?);
+        writes.push(Write::of(operation(name), &inner, &table, &programs)?);
     }
     if writes.iter().any(|write| write.key.partition != owner.key()) {
         return Err(elsewhere());

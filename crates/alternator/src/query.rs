@@ -82,7 +82,7 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     let old = ["QueryFilter", "ConditionalOperator", "AttributesToGet"];
     let new = ["KeyConditionExpression", "FilterExpression", "ProjectionExpression"];
     request.check_styles(&old, &new)?;
-    let known = request.placeholders()?;
+    let known = request.placeholders(&node.programs)?;
     let condition = match request.string("KeyConditionExpression")? {
         Some(text) => key_condition::of_expression(&text, &table, &known)?,
         None => key_condition::of_old(request.object("KeyConditions")?, &table)?,
@@ -147,7 +147,7 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
     let table = source(node, &request, &base)?;
     let old = ["ScanFilter", "ConditionalOperator", "AttributesToGet"];
     request.check_styles(&old, &["FilterExpression", "ProjectionExpression"])?;
-    let known = request.placeholders()?;
+    let known = request.placeholders(&node.programs)?;
     let filter = Filter {
         condition: condition_of(&request, "FilterExpression", "ScanFilter", &known)?,
         selection: selection_of(&request, &known)?,

@@ -1,7 +1,7 @@
 //! The parameters of a request, taken out of its JSON as they are asked for.
 
 use crate::error::Error;
-use crate::expression::Placeholders;
+use crate::expression::{Placeholders, Programs};
 use crate::json::{Json, Kind};
 use std::borrow::Cow;
 
@@ -137,12 +137,15 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What placeholders stand for.
-    pub(crate) fn placeholders(&self) -> Result<Placeholders<'a>, Error> {
+    /// What placeholders stand for, in texts that may be among those that were parsed before.
+    pub(crate) fn placeholders<'p>(&self, programs: &'p Programs) -> Result<Placeholders<'p>, Error>
+    where
+        'a: 'p,
+    {
         let has_expressions = EXPRESSIONS.iter().any(|name| self.get(name).is_some());
         let (names, values) =
             (self.get("ExpressionAttributeNames"), self.get("ExpressionAttributeValues"));
-        Placeholders::of(names, values, has_expressions)
+        Ok(Placeholders::of(names, values, has_expressions)?.in_texts_of(programs))
     }
 
     /// Refuses old parameters beside expressions.

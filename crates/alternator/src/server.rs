@@ -8,6 +8,7 @@
 //!    clients say nothing end ([`crate::silent`]).
 
 use crate::connection;
+use crate::expression::Programs;
 use crate::met::Met;
 use crate::node::Node;
 use crate::owner;
@@ -72,6 +73,11 @@ impl Server {
     /// What this shard has met of requests.
     pub fn met(&self) -> &Met {
         &self.node.met
+    }
+
+    /// The expressions that this shard need not parse again.
+    pub fn programs(&self) -> &Programs {
+        &self.node.programs
     }
 
     /// Connections of this shard.

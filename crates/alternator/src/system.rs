@@ -30,7 +30,7 @@ pub(crate) async fn write(
     if operation != Operation::Update || table.entry.kind != TableKind::Virtual {
         return refuse("only UpdateItem of tables of options is possible");
     }
-    let known = request.placeholders()?;
+    let known = request.placeholders(&node.programs)?;
     let update = update_of(request, table, &known)?;
     known.check_used()?;
     let (key, _) = Key::of_parameter(table, request.need_object("Key")?)?;

@@ -8,7 +8,7 @@
 use crate::capacity::Capacity;
 use crate::error::{Error, Kind};
 use crate::evaluate::holds;
-use crate::expression::{Condition, Placeholders, Selection, Update, update};
+use crate::expression::{Condition, Placeholders, Programs, Selection, Update, update};
 use crate::filter::condition_of;
 use crate::json::Object;
 use crate::key::{Key, component};
@@ -101,10 +101,11 @@ impl Write {
         operation: Operation,
         request: &Request<'_>,
         table: &Table,
+        programs: &Programs,
     ) -> Result<Write, Error> {
         table.writable()?;
         request.check_styles(&OLD_STYLE, &NEW_STYLE)?;
-        let known = request.placeholders()?;
+        let known = request.placeholders(programs)?;
         let returns = returned(request, operation)?;
         let shows_failed =
             request.word("ReturnValuesOnConditionCheckFailure", &["NONE", "ALL_OLD"])? == "ALL_OLD";
@@ -317,7 +318,8 @@ pub(crate) struct Decision<'w> {
     attributes: Option<Map>,
     /// Bytes of the item, before or after, whichever is more.
     pub(crate) bytes: usize,
-    /// The size that is counted for it: of what is put, or of what is known of another item; 0: none.
+    /// The size that is counted for it: of what is put, or of what is known of another item; 0:
+    /// none.
     pub(crate) counted: usize,
 }
 

@@ -42,6 +42,7 @@ pub const LABELS: &[&str] = &[
     "conditional",
     "consistency_level",
     "encrypted",
+    "expression",
     "group",
     "idx",
     "kind",

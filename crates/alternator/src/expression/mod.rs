@@ -1,25 +1,30 @@
 //! The expression languages: of conditions and filters, of keys, of projections, of updates.
 //!
-//! In reading order: this (what a text means), `lexer`, [`placeholders`] (`#name` and `:value`),
-//! `parser`, `check` (what operators take), [`selection`] (which parts of an item paths name),
-//! `print` (back to a text).
+//! In reading order: this (what a text means), `code` (what it says), `lexer`, `parser`,
+//! [`programs`] (what texts say that were parsed before), [`placeholders`] (`#name` and `:value`),
+//! `check` (what operators take), [`selection`] (which parts of an item paths name), `assembly`
+//! (what a text means in a request), `print` (back to a text).
 //!
 //! Invariants
 //!  - *resolved*: what is parsed has names and values in the place of placeholders.
 //!  - *bounded*: a text has so many bytes, operators and levels, or is refused; so neither parser
 //!    nor evaluation runs out of stack.
 
+mod assembly;
 pub(crate) mod check;
+mod code;
 mod lexer;
 mod parser;
 pub mod placeholders;
 pub(crate) mod print;
+pub mod programs;
 pub mod selection;
 #[cfg(test)]
 mod tests;
 
-pub use parser::{condition, projection, update};
+pub use assembly::{condition, projection, update};
 pub use placeholders::Placeholders;
+pub use programs::Programs;
 pub use selection::Selection;
 
 use crate::value::Value;

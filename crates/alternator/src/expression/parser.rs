@@ -1,11 +1,11 @@
-//! From words to what they mean, by recursive descent.
+//! From words to what they say, by recursive descent. What placeholders stand for is not looked at.
 //!
 //! Invariants
 //!  - *bounded*: as of [`super`]: [`BYTES_MAX`], [`OPERATORS_MAX`], [`DEPTH_MAX`].
 
-use super::check;
+use super::Comparison;
+use super::code::{Code, Kind, Span};
 use super::lexer::{Token, tokens};
-use super::{Comparison, Condition, Operand, Path, Placeholders, Selection, Step, Update};
 use crate::error::Error;
 
 /// Bytes of an expression.
@@ -15,77 +15,38 @@ const OPERATORS_MAX: usize = 300;
 /// Brackets and negations within each other.
 const DEPTH_MAX: usize = 200;
 /// What may follow `IN`.
-const ALTERNATIVES_MAX: usize = 100;
-/// Room for parts of a list, more than most have.
-const PARTS: usize = 8;
+const ALTERNATIVES_MAX: u16 = 100;
 /// What an update may do.
 const SECTIONS: [&str; 4] = ["SET", "REMOVE", "ADD", "DELETE"];
 /// Steps of a path.
 const STEPS_MAX: usize = 32;
 
-/// A condition or filter. `what` names the parameter, here and below.
-pub fn condition(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Condition, Error> {
-    let mut parser = Parser::new(text, what, known)?;
-    let condition = parser.or()?;
-    parser.end()?;
-    Ok(condition)
-}
-
-/// A projection.
-pub fn projection(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Selection, Error> {
-    let mut parser = Parser::new(text, what, known)?;
-    let paths = parser.list(Parser::path)?;
-    parser.end()?;
-    Selection::of(paths.iter(), what)
-}
-
-/// An update.
-pub fn update(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Update, Error> {
-    let mut parser = Parser::new(text, what, known)?;
-    let mut update = Update::default();
-    let mut seen: Vec<&str> = Vec::new();
-    while *parser.peek() != Token::End {
-        let Token::Name(name) = *parser.peek() else { return Err(parser.refuse()) };
-        let known = SECTIONS.iter().find(|section| section.eq_ignore_ascii_case(name));
-        let section = *known.ok_or_else(|| parser.refuse())?;
-        if seen.contains(&section) {
-            return Err(Error::validation(format!(
-                "Invalid {what}: The \"{section}\" section can only be used once in an update \
-                 expression;"
-            )));
+/// What a text says. `what` names the parameter that it comes from.
+pub(super) fn parse(kind: Kind, text: &str, what: &str) -> Result<Vec<Code>, Error> {
+    let mut parser = Parser::new(text, what)?;
+    match kind {
+        Kind::Condition => parser.or()?,
+        Kind::Projection => {
+            parser.list(Parser::path)?;
         }
-        parser.section(section, &mut update)?;
-        seen.push(section);
+        Kind::Update => parser.update()?,
     }
-    if seen.is_empty() {
-        return Err(parser.refuse());
-    }
-    if !are_apart(&update) {
-        Selection::of(update.paths().collect::<Vec<_>>().into_iter(), what)?;
-    }
-    Ok(update)
-}
-
-/// Whether few paths have each a root of its own, which is the rule: then none is within another.
-fn are_apart(update: &Update) -> bool {
-    const FEW: usize = 16;
-    let is_seen_before = |(at, path): (usize, &Path)| {
-        update.paths().take(at).any(|earlier| earlier.root == path.root)
-    };
-    update.paths().count() <= FEW && !update.paths().enumerate().any(is_seen_before)
+    parser.end()?;
+    Ok(parser.codes)
 }
 
 struct Parser<'t> {
+    text: &'t str,
     tokens: Vec<Token<'t>>,
     at: usize,
     what: &'t str,
-    known: &'t Placeholders<'t>,
+    codes: Vec<Code>,
     depth: usize,
     operators: usize,
 }
 
 impl<'t> Parser<'t> {
-    fn new(text: &'t str, what: &'t str, known: &'t Placeholders<'t>) -> Result<Parser<'t>, Error> {
+    fn new(text: &'t str, what: &'t str) -> Result<Parser<'t>, Error> {
         if text.trim().is_empty() {
             return Err(Error::validation(format!(
                 "Invalid {what}: The expression can not be empty;"
@@ -99,7 +60,8 @@ impl<'t> Parser<'t> {
             )));
         }
         let tokens = tokens(text, what)?;
-        Ok(Parser { tokens, at: 0, what, known, depth: 0, operators: 0 })
+        let codes = Vec::with_capacity(tokens.len());
+        Ok(Parser { text, tokens, at: 0, what, codes, depth: 0, operators: 0 })
     }
 
     fn peek(&self) -> &Token<'t> {
@@ -175,53 +137,64 @@ impl<'t> Parser<'t> {
         found
     }
 
-    fn list<T>(
-        &mut self,
-        mut part: impl FnMut(&mut Self) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        let mut all = Vec::with_capacity(PARTS);
-        all.push(part(self)?);
+    /// A part of the text, as its words are.
+    fn span(&self, word: &str) -> Span {
+        Span::of(self.text, word)
+    }
+
+    /// Says that what has been said from a place on belongs to this. (`code`: *whole-first*)
+    fn wrap(&mut self, from: usize, code: Code) {
+        self.codes.insert(from, code);
+    }
+
+    /// How many there are.
+    fn list(&mut self, part: fn(&mut Self) -> Result<(), Error>) -> Result<u16, Error> {
+        let mut count = 1;
+        part(self)?;
         while self.takes(",") {
-            all.push(part(self)?);
+            part(self)?;
+            count += 1;
         }
-        Ok(all)
+        Ok(count)
     }
 
-    fn or(&mut self) -> Result<Condition, Error> {
-        let first = self.and()?;
-        if !self.is_word("OR") {
-            return Ok(first);
-        }
-        let mut all = vec![first];
-        while self.takes_word("OR") {
+    fn or(&mut self) -> Result<(), Error> {
+        self.joined("OR", Parser::and, Code::Or)
+    }
+
+    fn and(&mut self) -> Result<(), Error> {
+        self.joined("AND", Parser::not, Code::And)
+    }
+
+    fn joined(
+        &mut self,
+        word: &str,
+        part: fn(&mut Self) -> Result<(), Error>,
+        code: fn(u16) -> Code,
+    ) -> Result<(), Error> {
+        let (from, mut count) = (self.codes.len(), 1);
+        part(self)?;
+        while self.takes_word(word) {
             self.operator()?;
-            all.push(self.and()?);
+            part(self)?;
+            count += 1;
         }
-        Ok(Condition::Or(all))
+        if 1 < count {
+            self.wrap(from, code(count));
+        }
+        Ok(())
     }
 
-    fn and(&mut self) -> Result<Condition, Error> {
-        let first = self.not()?;
-        if !self.is_word("AND") {
-            return Ok(first);
-        }
-        let mut all = vec![first];
-        while self.takes_word("AND") {
-            self.operator()?;
-            all.push(self.not()?);
-        }
-        Ok(Condition::And(all))
-    }
-
-    fn not(&mut self) -> Result<Condition, Error> {
+    fn not(&mut self) -> Result<(), Error> {
         if self.takes_word("NOT") {
             self.operator()?;
-            return Ok(Condition::Not(Box::new(self.deeper(Parser::not)?)));
+            self.codes.push(Code::Not);
+            return self.deeper(Parser::not);
         }
         if self.takes("(") {
             let is_doubled = matches!(self.peek(), Token::Symbol("("));
             let before = self.at;
-            let inner = self.deeper(Parser::or)?;
+            self.deeper(Parser::or)?;
             // `((a = b))`: the inner pair ends where the outer one does.
             let ends_doubled = is_doubled && self.closes_at(before) + 1 == self.at;
             self.expect(")")?;
@@ -231,7 +204,7 @@ impl<'t> Parser<'t> {
                     self.what
                 )));
             }
-            return Ok(inner);
+            return Ok(());
         }
         self.simple()
     }
@@ -252,17 +225,19 @@ impl<'t> Parser<'t> {
         usize::MAX - 1
     }
 
-    fn simple(&mut self) -> Result<Condition, Error> {
+    fn simple(&mut self) -> Result<(), Error> {
+        let from = self.codes.len();
         if let Some(name) = self.called() {
-            let arguments = self.arguments()?;
+            let count = self.arguments()?;
             if !self.is_compared() {
-                return check::called(self.what, name, arguments);
+                self.wrap(from, Code::Called(name, count));
+                return Ok(());
             }
-            let left = check::valued(self.what, name, arguments)?;
-            return self.compared(left);
+            self.wrap(from, Code::Valued(name, count));
+            return self.compared(from);
         }
-        let left = self.operand()?;
-        self.compared(left)
+        self.operand()?;
+        self.compared(from)
     }
 
     fn is_compared(&self) -> bool {
@@ -271,8 +246,8 @@ impl<'t> Parser<'t> {
             || self.is_word("IN")
     }
 
-    /// What follows the left side of a comparison.
-    fn compared(&mut self, left: Operand) -> Result<Condition, Error> {
+    /// What follows the left side of a comparison, which has been said from a place on.
+    fn compared(&mut self, from: usize) -> Result<(), Error> {
         let token = *self.peek();
         let comparison = match token {
             Token::Symbol("=") => Comparison::Equal,
@@ -283,189 +258,213 @@ impl<'t> Parser<'t> {
             Token::Symbol(">=") => Comparison::GreaterOrEqual,
             _ if self.takes_word("BETWEEN") => {
                 self.operator()?;
-                let low = self.operand()?;
+                self.wrap(from, Code::Between);
+                self.operand()?;
                 if !self.takes_word("AND") {
                     return Err(self.refuse());
                 }
-                let high = self.operand()?;
-                return check::between(self.what, left, low, high);
+                return self.operand();
             }
-            _ if self.takes_word("IN") => {
-                self.operator()?;
-                self.expect("(")?;
-                let all = self.list(Parser::operand)?;
-                self.expect(")")?;
-                if ALTERNATIVES_MAX < all.len() {
-                    return Err(Error::validation(format!(
-                        "Invalid {}: The IN operator is provided with too many operands; number \
-                         of operands: {}",
-                        self.what,
-                        all.len()
-                    )));
-                }
-                return check::within(self.what, left, all);
-            }
+            _ if self.takes_word("IN") => return self.within(from),
             _ => return Err(self.refuse()),
         };
         self.at += 1;
         self.operator()?;
-        let right = self.operand()?;
-        check::comparison(self.what, comparison, left, right)
+        self.wrap(from, Code::Compare(comparison));
+        self.operand()
+    }
+
+    /// What follows `IN`.
+    fn within(&mut self, from: usize) -> Result<(), Error> {
+        self.operator()?;
+        self.expect("(")?;
+        let count = self.list(Parser::operand)?;
+        self.expect(")")?;
+        if ALTERNATIVES_MAX < count {
+            return Err(Error::validation(format!(
+                "Invalid {}: The IN operator is provided with too many operands; number of \
+                 operands: {count}",
+                self.what
+            )));
+        }
+        self.wrap(from, Code::In(count));
+        Ok(())
     }
 
     /// The name of the function that is called here.
-    fn called(&mut self) -> Option<&'t str> {
+    fn called(&self) -> Option<Span> {
         match (self.peek(), self.tokens.get(self.at + 1)) {
             (Token::Name(name), Some(Token::Symbol("("))) => {
                 let is_keyword = ["NOT", "IN"].iter().any(|it| name.eq_ignore_ascii_case(it));
-                let name = *name;
-                (!is_keyword).then_some(name)
+                (!is_keyword).then(|| self.span(name))
             }
             _ => None,
         }
     }
 
-    /// What stands in brackets after the name of a function.
-    fn arguments(&mut self) -> Result<Vec<Operand>, Error> {
+    /// What stands in brackets after the name of a function: how many operands.
+    fn arguments(&mut self) -> Result<u16, Error> {
         self.at += 2;
         self.operator()?;
-        let arguments = self.deeper(|parser| parser.list(Parser::operand))?;
+        let count = self.deeper(|parser| parser.list(Parser::operand))?;
         self.expect(")")?;
-        Ok(arguments)
+        Ok(count)
     }
 
-    fn operand(&mut self) -> Result<Operand, Error> {
-        if let Some(name) = self.called() {
-            let arguments = self.arguments()?;
-            return check::valued(self.what, name, arguments);
-        }
-        self.plain()
+    fn operand(&mut self) -> Result<(), Error> {
+        let from = self.codes.len();
+        let Some(name) = self.called() else { return self.plain() };
+        let count = self.arguments()?;
+        self.wrap(from, Code::Valued(name, count));
+        Ok(())
     }
 
     /// A path or a value.
-    fn plain(&mut self) -> Result<Operand, Error> {
+    fn plain(&mut self) -> Result<(), Error> {
         match *self.peek() {
-            Token::ValueReference(reference) => {
-                self.at += 1;
-                Ok(Operand::Value(self.known.value(reference, self.what)?))
-            }
-            _ => Ok(Operand::Path(self.path()?)),
+            Token::ValueReference(_) => self.value(),
+            _ => self.path(),
         }
     }
 
-    fn name(&mut self) -> Result<String, Error> {
-        match *self.peek() {
-            Token::Name(name) => {
-                self.at += 1;
-                Ok(name.to_owned())
-            }
-            Token::NameReference(reference) => {
-                self.at += 1;
-                Ok(self.known.name(reference, self.what)?.to_owned())
-            }
-            _ => Err(self.refuse()),
-        }
+    fn value(&mut self) -> Result<(), Error> {
+        let Token::ValueReference(reference) = *self.peek() else { return Err(self.refuse()) };
+        self.at += 1;
+        self.codes.push(Code::Value(self.span(reference)));
+        Ok(())
     }
 
-    fn path(&mut self) -> Result<Path, Error> {
+    /// A name of a path, as what it is.
+    fn name(&mut self, plain: fn(Span) -> Code, reference: fn(Span) -> Code) -> Result<(), Error> {
+        let code = match *self.peek() {
+            Token::Name(name) => plain(self.span(name)),
+            Token::NameReference(name) => reference(self.span(name)),
+            _ => return Err(self.refuse()),
+        };
+        self.at += 1;
+        self.codes.push(code);
+        Ok(())
+    }
+
+    fn path(&mut self) -> Result<(), Error> {
         const KEYWORDS: [&str; 5] = ["AND", "OR", "NOT", "BETWEEN", "IN"];
         if let Token::Name(name) = self.peek()
             && KEYWORDS.iter().any(|word| name.eq_ignore_ascii_case(word))
         {
             return Err(self.refuse());
         }
-        let mut path = Path::attribute(self.name()?);
+        self.name(Code::Root, Code::RootReference)?;
+        let from = self.codes.len();
         loop {
             if self.takes(".") {
-                path.steps.push(Step::Name(self.name()?));
+                self.name(Code::Name, Code::NameReference)?;
             } else if self.takes("[") {
-                let Token::Number(digits) = self.next() else {
-                    self.at -= 1;
-                    return Err(self.refuse());
-                };
-                let index = digits.parse::<u32>().ok().filter(|index| *index < 1 << 31);
-                let index = index.ok_or_else(|| {
-                    Error::validation(format!(
-                        "Invalid {}: List index is not within the allowable range; index: \
-                         [{digits}]",
-                        self.what
-                    ))
-                })?;
-                path.steps.push(Step::Index(index as usize));
-                self.expect("]")?;
+                self.index()?;
             } else {
                 break;
             }
         }
-        match path.steps.len() < STEPS_MAX {
-            true => Ok(path),
+        let steps = self.codes.len() - from;
+        match steps < STEPS_MAX {
+            true => Ok(()),
             false => Err(Error::validation(format!(
                 "Invalid {}: The document path has too many nesting elements; nesting levels: {}",
                 self.what,
-                path.steps.len() + 1
+                steps + 1
             ))),
         }
     }
 
-    fn section(&mut self, section: &str, update: &mut Update) -> Result<(), Error> {
-        self.at += 1;
-        match section {
-            "SET" => {
-                update.set = self.list(|parser| {
-                    let path = parser.path()?;
-                    parser.expect("=")?;
-                    Ok((path, parser.sum()?))
-                })?;
+    /// What follows `[`.
+    fn index(&mut self) -> Result<(), Error> {
+        let Token::Number(digits) = self.next() else {
+            self.at -= 1;
+            return Err(self.refuse());
+        };
+        let index = digits.parse::<u32>().ok().filter(|index| *index < 1 << 31);
+        let index = index.ok_or_else(|| {
+            Error::validation(format!(
+                "Invalid {}: List index is not within the allowable range; index: [{digits}]",
+                self.what
+            ))
+        })?;
+        self.codes.push(Code::Index(index));
+        self.expect("]")
+    }
+
+    fn update(&mut self) -> Result<(), Error> {
+        let mut seen: Vec<&str> = Vec::with_capacity(SECTIONS.len());
+        while *self.peek() != Token::End {
+            let Token::Name(name) = *self.peek() else { return Err(self.refuse()) };
+            let known = SECTIONS.iter().find(|section| section.eq_ignore_ascii_case(name));
+            let section = *known.ok_or_else(|| self.refuse())?;
+            if seen.contains(&section) {
+                return Err(Error::validation(format!(
+                    "Invalid {}: The \"{section}\" section can only be used once in an update \
+                     expression;",
+                    self.what
+                )));
             }
-            "REMOVE" => update.remove = self.list(Parser::path)?,
-            "ADD" => update.add = self.list(|parser| parser.change("ADD"))?,
-            "DELETE" => update.delete = self.list(|parser| parser.change("DELETE"))?,
+            self.section(section)?;
+            seen.push(section);
+        }
+        if seen.is_empty() { Err(self.refuse()) } else { Ok(()) }
+    }
+
+    fn section(&mut self, section: &str) -> Result<(), Error> {
+        self.at += 1;
+        let from = self.codes.len();
+        let code = match section {
+            "SET" => Code::Set(self.list(Parser::set)?),
+            "REMOVE" => Code::Remove(self.list(Parser::path)?),
+            "ADD" => Code::Add(self.list(Parser::change)?),
+            "DELETE" => Code::Delete(self.list(Parser::change)?),
             _ => {
                 self.at -= 1;
                 return Err(self.refuse());
+            }
+        };
+        self.wrap(from, code);
+        Ok(())
+    }
+
+    fn set(&mut self) -> Result<(), Error> {
+        self.path()?;
+        self.expect("=")?;
+        self.sum()
+    }
+
+    fn change(&mut self) -> Result<(), Error> {
+        self.path()?;
+        self.value()
+    }
+
+    /// What `SET` gives to a path.
+    fn sum(&mut self) -> Result<(), Error> {
+        let from = self.codes.len();
+        self.updating()?;
+        for (sign, code) in [("+", Code::Plus), ("-", Code::Minus)] {
+            if self.takes(sign) {
+                self.operator()?;
+                self.wrap(from, code);
+                return self.updating();
             }
         }
         Ok(())
     }
 
-    fn change(&mut self, action: &str) -> Result<(Path, crate::value::Value), Error> {
-        let path = self.path()?;
-        match self.next() {
-            Token::ValueReference(reference) => {
-                let value = self.known.value(reference, self.what)?;
-                check::changing(self.what, action, path, value)
-            }
-            _ => {
-                self.at -= 1;
-                Err(self.refuse())
-            }
-        }
-    }
-
-    /// What `SET` gives to a path.
-    fn sum(&mut self) -> Result<Operand, Error> {
-        let left = self.updating()?;
-        for sign in ["+", "-"] {
-            if self.takes(sign) {
-                self.operator()?;
-                let right = self.updating()?;
-                return check::sum(self.what, sign, left, right);
-            }
-        }
-        Ok(left)
-    }
-
-    fn updating(&mut self) -> Result<Operand, Error> {
+    fn updating(&mut self) -> Result<(), Error> {
         if self.takes("(") {
-            let inner = self.deeper(Parser::sum)?;
-            self.expect(")")?;
-            return Ok(inner);
+            self.deeper(Parser::sum)?;
+            return self.expect(")");
         }
+        let from = self.codes.len();
         let Some(name) = self.called() else { return self.plain() };
         self.at += 2;
         self.operator()?;
-        let arguments = self.deeper(|parser| parser.list(Parser::updating))?;
+        let count = self.deeper(|parser| parser.list(Parser::updating))?;
         self.expect(")")?;
-        check::updating(self.what, name, arguments)
+        self.wrap(from, Code::Updating(name, count));
+        Ok(())
     }
 }

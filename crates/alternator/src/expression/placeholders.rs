@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *all-used*: a placeholder that no expression of the request uses is refused.
 
+use super::programs::Programs;
 use crate::error::Error;
 use crate::json::{Json, Kind};
 use crate::value::{Value, check_name};
@@ -17,6 +18,8 @@ const VALUES: &str = "ExpressionAttributeValues";
 pub struct Placeholders<'a> {
     names: Known<'a, Cow<'a, str>>,
     values: Known<'a, Given<'a>>,
+    /// What the texts may say in which they stand.
+    programs: Option<&'a Programs>,
 }
 
 /// What a placeholder stands for.
@@ -133,6 +136,15 @@ impl<'a> Placeholders<'a> {
         }
         found.values.sort();
         Ok(found)
+    }
+
+    /// They stand in texts that may be among these.
+    pub fn in_texts_of(self, programs: &'a Programs) -> Placeholders<'a> {
+        Placeholders { programs: Some(programs), ..self }
+    }
+
+    pub(super) fn programs(&self) -> Option<&'a Programs> {
+        self.programs
     }
 
     /// The name that `#name` stands for, in an expression of that parameter.

@@ -187,4 +187,62 @@ proptest! {
         }
         let _ = projection(&text, "ProjectionExpression", &known);
     }
+
+    #[test]
+    fn a_text_means_the_same_the_second_time(text in texts()) {
+        let programs = Programs::default();
+        programs.keep(2);
+        let once = known().in_texts_of(&programs);
+        for _ in 0..2 {
+            prop_assert_eq!(condition(&text, "x", &once), condition(&text, "x", &known()));
+            prop_assert_eq!(update(&text, "x", &once), update(&text, "x", &known()));
+            prop_assert_eq!(projection(&text, "x", &once), projection(&text, "x", &known()));
+        }
+        let hits: u64 = programs.asked().map(|(_, hits, _)| hits).sum();
+        prop_assert_eq!(hits, programs.len() as u64, "what says nothing is not kept");
+    }
+}
+
+/// Texts of which many mean something.
+fn texts() -> impl Strategy<Value = String> {
+    let path =
+        prop_oneof!["[a-c]", Just("#a".into()), Just("m.#dot[1]".into()), Just("l[0]".into())];
+    let value = prop_oneof![Just(":one"), Just(":two"), Just(":s"), Just(":l"), Just(":set")];
+    let operand = prop_oneof![
+        path.clone(),
+        value.clone().prop_map(str::to_owned),
+        path.clone().prop_map(|path: String| format!("size({path})"))
+    ];
+    let how = prop_oneof![Just("="), Just("<"), Just("<>"), Just(">=")];
+    let simple = prop_oneof![
+        (operand.clone(), how, operand.clone()).prop_map(|(a, how, b)| format!("{a} {how} {b}")),
+        (operand.clone(), operand.clone()).prop_map(|(a, b)| format!("{a} IN ({b}, {a}, :one)")),
+        (operand.clone(), operand).prop_map(|(a, b)| format!("{a} BETWEEN {b} AND :two")),
+        path.clone().prop_map(|path| format!("attribute_exists({path})")),
+        path.clone().prop_map(|path| format!("begins_with({path}, :s)")),
+    ];
+    let conditions = simple.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a} AND {b}")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} OR {b})")),
+            inner.prop_map(|inner| format!("NOT {inner}")),
+        ]
+    });
+    let given = prop_oneof![
+        value.clone().prop_map(str::to_owned),
+        (path.clone(), value.clone()).prop_map(|(a, b)| format!("if_not_exists({a}, {b}) + :one")),
+        path.clone().prop_map(|path| format!("list_append({path}, :l)")),
+        path.clone().prop_map(|path| format!("({path} - :two)")),
+    ];
+    let sets = prop::collection::vec((path.clone(), given), 1..4).prop_map(|sets| {
+        let sets: Vec<String> = sets.iter().map(|(path, it)| format!("{path} = {it}")).collect();
+        format!("SET {}", sets.join(", "))
+    });
+    let updates = prop_oneof![
+        sets.clone(),
+        (sets, path.clone()).prop_map(|(sets, path)| format!("{sets} REMOVE {path}")),
+        (path.clone(), value).prop_map(|(path, it)| format!("ADD {path} {it} DELETE b :set")),
+    ];
+    let projections = prop::collection::vec(path, 1..4).prop_map(|paths| paths.join(", "));
+    prop_oneof![conditions, updates, projections]
 }

@@ -190,7 +190,7 @@ pub(super) async fn write(
 ) -> Result<String, Error> {
     let Equal { operation, parameters, .. } = equal;
     let request = Request::parse(parameters.as_bytes())?;
-    let write = Write::of(*operation, &request, table)?;
+    let write = Write::of(*operation, &request, table, &node.programs)?;
     node.check(caller, Permission::Modify, table)?;
     let answer = execute(node, table, (*operation, write), parameters).await;
     answer.map_err(|error| match (operation, error.kind) {

@@ -45,7 +45,7 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         let table = node.table(&inner.need_string("TableName")?)?;
         table.writable()?;
         node.check(caller, Permission::Select, &table)?;
-        let known = inner.placeholders()?;
+        let known = inner.placeholders(&node.programs)?;
         let selection = selection_of(&inner, &known)?;
         known.check_used()?;
         paths::check_read(&table, selection.as_ref(), None)?;

@@ -141,7 +141,7 @@ fn wanted<'a>(
             }
             _ => error,
         })?;
-        Write::of(operation, &inner, &table)?;
+        Write::of(operation, &inner, &table, &node.programs)?;
         bytes += json.text().len();
         let is_same = |other: &Wanted<'_>| {
             other.key == key && other.table.entry.schema.id == table.entry.schema.id

@@ -66,6 +66,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live()
     .idle(),
+    number(
+        "alternator_max_expression_cache_entries_per_shard",
+        "2000",
+        "Parsed expressions that a shard keeps; 0: none",
+    )
+    .live(),
     number("alternator_max_items_in_batch_write", "100", "Items of one batch").live(),
     number("alternator_response_gzip_compression_level", "6", "Level of gzip of answers").live(),
     number(

@@ -4,6 +4,7 @@ use super::counters;
 use super::spans::{self, Steps};
 use admin::metrics::{Buckets, Kind, Sheet};
 use alternator::Server;
+use alternator::expression::Programs;
 use alternator::met::{Counted, Shown, Spread};
 use cluster::Cluster;
 use runtime::task::yield_if_needed;
@@ -102,6 +103,7 @@ pub(super) async fn all(sheet: &mut Sheet, server: &Rc<Server>) {
     counters(sheet, &rows);
     let help = "Connections of the DynamoDB API.";
     sheet.gauge("alternator_connections", help, &[], server.connections() as u64);
+    expressions(sheet, server.programs());
     counted(sheet, &OF_ALL, None, &met.all);
     let Some(cluster) = runtime::local::try_get::<Cluster>() else { return };
     if !sheet.filter().wants_any("alternator_table") {
@@ -111,6 +113,19 @@ pub(super) async fn all(sheet: &mut Sheet, server: &Rc<Server>) {
         counted(sheet, &OF_TABLES, Some(&name), &of_table);
         yield_if_needed().await;
     }
+}
+
+/// Expressions that need not be parsed again.
+fn expressions(sheet: &mut Sheet, programs: &Programs) {
+    for (kind, hits, misses) in programs.asked() {
+        let labels = &[("expression", kind)];
+        let help = "Expressions that were parsed before.";
+        sheet.counter("alternator_expression_cache_hits", help, labels, hits);
+        let help = "Expressions that had to be parsed.";
+        sheet.counter("alternator_expression_cache_misses", help, labels, misses);
+    }
+    let help = "Parsed expressions that had to go for others.";
+    sheet.counter("alternator_expression_cache_evictions", help, &[], programs.evictions());
 }
 
 fn counted(sheet: &mut Sheet, names: &Names, table: Option<&str>, counted: &Counted) {
