@@ -102,7 +102,7 @@ pub(crate) struct Shape {
     pub(crate) timestamps: u64,
 }
 
-fn random_tombstone(prng: &mut Prng, shape: Shape) -> Tombstone {
+pub(crate) fn random_tombstone(prng: &mut Prng, shape: Shape) -> Tombstone {
     Tombstone::new(prng.below(shape.timestamps) as i64, 1_000 + prng.below(10) as i64)
 }
 
@@ -122,7 +122,7 @@ fn random_value(prng: &mut Prng) -> Vec<u8> {
     (0..len).map(|_| b'a' + prng.below(26) as u8).collect()
 }
 
-fn random_row(prng: &mut Prng, shape: Shape) -> Vec<u8> {
+pub(crate) fn random_row(prng: &mut Prng, shape: Shape) -> Vec<u8> {
     let mut row = RowBuilder::new(Vec::new());
     if prng.one_in(10) {
         row.tombstone(random_tombstone(prng, shape));

@@ -22,6 +22,7 @@ use mutation::{
 };
 use reader::{Budget, LocalFuture, ReadError, Slice, Source};
 use runtime::task::yield_if_needed;
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use stdx::Bytes;
@@ -282,13 +283,15 @@ impl Walk<'_, '_> {
                 let place = order.compare(change.position.as_parts(), (key, 0));
                 direction.apply(place).is_lt()
             };
+            if self.output.is_full() {
+                let change = changes.peek().filter(|change| before(change));
+                self.ends(change.map_or((key, 0), |change| change.position.as_parts()))?;
+            }
             while let Some(change) = changes.next_if(before) {
                 self.change(change)?;
             }
             debug_assert!(
-                self.beyond.as_ref().is_none_or(|beyond| {
-                    direction.apply(order.compare(beyond.as_parts(), (key, 0))).is_lt()
-                }),
+                self.has_left(|last| order.compare(last, (key, 0)), Ordering::is_lt),
                 "positions-grow: {key:?} is not beyond {:?}",
                 self.beyond
             );
@@ -300,16 +303,48 @@ impl Walk<'_, '_> {
             }
             self.output.push(Fragment::Row { key: key.clone(), row: row.bytes() });
             *self.beyond = Some(behind(key.clone(), direction));
-            self.output.go_on()
+            ControlFlow::Continue(())
         })?;
-        changes.try_for_each(|change| self.change(change))
+        changes.try_for_each(|change| {
+            if self.output.is_full() {
+                self.ends(change.position.as_parts())?;
+            }
+            self.change(change)
+        })
+    }
+
+    /// Breaks before what comes at a place, unless that lies before `beyond`, from where the stream
+    /// goes on. Of a COMPACT STORAGE table a row may have fewer components than there are columns,
+    /// and what has more of them follows it: before the place behind all that begins alike.
+    fn ends(&self, place: (&[u8], i8)) -> ControlFlow<()> {
+        let is_left = |beyond: &ClusteringPosition| {
+            self.direction.apply(self.order.compare(beyond.as_parts(), place)).is_le()
+        };
+        match self.beyond.as_ref().is_none_or(is_left) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Whether the last that was yielded, a row of few components itself, is before a place, to
+    /// which `compare` compares it.
+    fn has_left(
+        &self,
+        compare: impl Fn((&[u8], i8)) -> Ordering,
+        is_before: impl Fn(Ordering) -> bool,
+    ) -> bool {
+        self.beyond.as_ref().is_none_or(|beyond| {
+            let (prefix, weight) = beyond.as_parts();
+            // What is of a row may be of a change there, which comes no later.
+            let row = if self.direction == Direction::Forward { weight.min(0) } else { weight };
+            is_before(self.direction.apply(compare((prefix, row))))
+        })
     }
 
     fn change(&mut self, change: TombstoneChange) -> ControlFlow<()> {
+        let place = change.position.as_parts();
         debug_assert!(
-            self.beyond.as_ref().is_none_or(|beyond| {
-                self.direction.apply(beyond.compare(self.order, &change.position)).is_le()
-            }),
+            self.has_left(|last| self.order.compare(last, place), Ordering::is_le),
             "positions-grow: {change:?} is not beyond {:?}",
             self.beyond
         );
