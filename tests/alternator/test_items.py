@@ -65,7 +65,7 @@ def test_items_are_as_they_were_put_after_a_restart():
 def test_a_table_tells_how_many_items_it_has():
     """Also after a restart, where all of it is in SSTables; of each index, too."""
     attributes = [("p", "S"), ("c", "N"), ("x", "S")]
-    index = {"IndexName": "by", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+    index = {"IndexName": "by_x", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
              "Projection": {"ProjectionType": "ALL"}}
     with Node() as node:
         db = dynamodb(node)

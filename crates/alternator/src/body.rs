@@ -57,9 +57,9 @@ async fn acquired(units: usize) -> Result<Permit, Error> {
     bodies.0.acquire(units).await.map_err(busy)
 }
 
-/// The room that a body needs before it is read: a small one none. One that is packed, and not small,
-/// has that of what it may unpack to from the start, for who waits for more while he has some may
-/// wait for ever.
+/// The room that a body needs before it is read: a small one none. One that is packed, and not
+/// small, has that of what it may unpack to from the start, for who waits for more while he has
+/// some may wait for ever.
 fn units_before(bytes: usize, is_packed: bool) -> usize {
     match bytes.div_ceil(UNIT_BYTES) {
         0 | 1 => 0,

@@ -89,7 +89,7 @@ pub(crate) async fn serve(
         }
         Either::Right(Either::Right(())) => {
             node.met.add(&node.met.silent);
-            tracing::debug!(target: "alternator_server", "{peer} says nothing: its connection ends");
+            tracing::debug!(target: "alternator_server", "{peer} says nothing: it is closed");
             return;
         }
     };

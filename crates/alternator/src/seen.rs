@@ -1,8 +1,8 @@
 //! What a description of a table tells beside its schema: which indexes are built, and how many
 //! items there are and how many bytes they take, about, of the table and of each index.
 //!
-//! A node asks its own shards, and takes it that the others have as much ([`Extent::of_all`]). So one
-//! that has just joined tells too little.
+//! A node asks its own shards, and takes it that the others have as much ([`Extent::of_all`]). So
+//! one that has just joined tells too little.
 
 use crate::extent::Extent;
 use crate::index_operations::built_of;

@@ -1,7 +1,7 @@
 //! Clients that say nothing: their connections end, so that those of others find room.
 //!
-//! Each connection has a [`Watch`], which its requests tell of, and a future beside it that looks at
-//! the watch now and then: a request costs no timer and no look at the clock.
+//! Each connection has a [`Watch`], which its requests tell of, and a future beside it that looks
+//! at the watch now and then: a request costs no timer and no look at the clock.
 //!
 //! Invariants
 //!  - *answered-first*: no connection ends while a request of it is executed.
@@ -107,8 +107,12 @@ mod tests {
         runtime::sim::test(1, move || async move {
             about(ends(vec![], false).await, LIMIT);
             about(ends(vec![], true).await, CROWDED);
-            // It is asked now and then, and answers late.
+        });
+        // It is asked now and then, and answers late. A simulation has an hour.
+        runtime::sim::test(2, move || async move {
             about(ends(vec![(9 * MINUTE, MINUTE), (9 * MINUTE, 20 * MINUTE)], false).await, LIMIT);
+        });
+        runtime::sim::test(3, move || async move {
             about(ends(vec![(MINUTE / 2, 3 * MINUTE), (MINUTE / 2, MINUTE)], true).await, CROWDED);
         });
     }
