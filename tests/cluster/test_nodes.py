@@ -91,7 +91,8 @@ def test_a_node_that_is_paused_is_not_waited_for(nodes):
     keyspace(session, "ks", True)
     # What the node itself was to answer is late, and the driver does not know that it is paused.
     # When it goes on after a long pause, it has heard nothing of the others for as long.
-    late = WriteTimeout, ReadTimeout, WriteFailure, ReadFailure, OperationTimedOut
+    late = (Unavailable, WriteTimeout, ReadTimeout, WriteFailure, ReadFailure,
+            OperationTimedOut)
     with registers(session, "ks.t", tolerated=late) as load:
         for node in nodes:
             load.goes_on()

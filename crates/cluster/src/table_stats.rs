@@ -3,6 +3,7 @@
 //! Invariants
 //!  - *in-order*: a shard answers about the tables that it is asked for, in their order, or not at
 //!    all.
+//!  - *parts-of-all*: what memtables have is a part of what there is.
 
 use crate::registry::Cluster;
 use crate::schema::TableEntry;
@@ -42,6 +43,9 @@ pub fn of(ids: Vec<TableId>) -> Erased<'static, Vec<TableStats>> {
 }
 
 fn add(sum: &mut TableStats, stats: &TableStats) {
+    let TableStats { memtable_partitions, partitions, rows, .. } = stats;
+    debug_assert!(memtable_partitions <= partitions, "parts-of-all: {stats:?}");
+    debug_assert!(memtable_partitions <= rows, "parts-of-all: {stats:?}");
     sum.memtable_bytes += stats.memtable_bytes;
     sum.memtable_partitions += stats.memtable_partitions;
     sum.sstables += stats.sstables;

@@ -56,9 +56,9 @@ pub fn keyspaces() -> Vec<Keyspace> {
 /// The keyspace that roles were in once: there is none of this name, and none may be.
 pub const FORMER_ROLES: &str = "system_auth";
 
-/// The keyspace of the outcomes of transactions, which is there from the first one on. Its replication
-/// is the operator's; what is in it is nobody's: without an outcome a transaction that was committed
-/// may become half of one.
+/// The keyspace of the outcomes of transactions, which is there from the first one on. Its
+/// replication is the operator's; what is in it is nobody's: without an outcome a transaction that
+/// was committed may become half of one.
 pub const TRANSACTIONS: &str = "nereid_transactions";
 
 /// Whether a keyspace is part of the system: not to be altered or dropped.

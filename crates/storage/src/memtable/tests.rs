@@ -102,8 +102,8 @@ fn random_budget(prng: &mut Prng) -> Budget {
     Budget { fragments_max: 1 + prng.below(6) as usize, bytes_max: 1 + prng.below(4000) as usize }
 }
 
-/// Rows of a COMPACT STORAGE table may have fewer components than there are columns; those with more
-/// follow them, in whatever fills they come.
+/// Rows of a COMPACT STORAGE table may have fewer components than there are columns; those with
+/// more follow them, in whatever fills they come.
 #[test]
 fn rows_of_short_keys_are_followed_by_longer_ones() {
     let schema = testing::schema(1, "t");

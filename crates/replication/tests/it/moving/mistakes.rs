@@ -52,7 +52,7 @@ fn a_node_that_takes_nothing_is_found() {
 #[test]
 fn stages_that_wait_for_nobody_are_found() {
     let words = [&LOST[..], &["acknowledged-at-level"]].concat();
-    is_found(Planted::WaitsForNobody, 270..670, &words);
+    is_found(Planted::WaitsForNobody, 325..725, &words);
 }
 
 #[test]
