@@ -3,8 +3,8 @@
 //! Invariants
 //!  - *checked-first*: where the option says so, no operation is begun for a request that is not
 //!    signed.
-//!  - *answered-first*: a connection that ends because its client says nothing, or because the node
-//!    stops, has been answered what it had asked.
+//!  - *answered-first*: no connection ends because its client says nothing, or because the node
+//!    stops, while a request of it is executed. Who takes no answer says nothing either.
 
 use crate::body::{Outgoing, collected, unpacked};
 use crate::error::Error;
