@@ -246,6 +246,7 @@ pub(crate) async fn change_indexes(
 ) -> Result<bool, Error> {
     let Some(update) = update_of(table, request)? else { return Ok(false) };
     if let Update::Create(_) = &update {
+        node.cluster.formed().await;
         check_views(node)?;
         let keyspace = &table.entry.schema.keyspace;
         if let Some(ill) = ill_racked(node, &node.schema(), keyspace) {

@@ -22,8 +22,7 @@ pub(crate) fn context(node: &Node) -> Context {
         rules: Rules::of(&node.processor.options().analysis).among(nodes as i64),
         has_views: topology.allows(features::VIEWS),
         has_cdc: topology.allows(features::CDC),
-        // A node that is alone makes those of the ring with the table.
-        has_streams: !topology.streams().is_empty() || topology.present().next().is_none(),
+        has_streams: cluster.has_streams(),
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let request = Request::parse(body.as_bytes())?;
     let wanted = wanted(&request)?;
     node.check_on(caller, Permission::Create, Resource::AllKeyspaces)?;
+    node.cluster.formed().await;
     let mut keyspace = keyspace(node, &wanted.name)?;
     let said = wanted.tags.get(TABLETS_TAG);
     if let Some(said) = said {

@@ -21,6 +21,7 @@ pub(crate) async fn execute(
     timestamp: Option<i64>,
 ) -> Result<Response, CqlError> {
     let cluster = runtime::local::get::<Cluster>();
+    cluster.formed().await;
     let data_centers = centers::data_centers(&cluster.topology(), cluster.node());
     let nodes = data_centers.iter().map(|center| center.owners).sum::<usize>().max(1);
     let rules = Rules::of(&processor.options().analysis).among(nodes as i64);
@@ -35,7 +36,7 @@ pub(crate) async fn execute(
         rules: rules.clone(),
         has_views: cluster.topology().allows(features::VIEWS),
         has_cdc: cluster.topology().allows(features::CDC),
-        has_streams: has_streams(&cluster),
+        has_streams: cluster.has_streams(),
     };
     if let SchemaStatement::CreateFunction(create) = statement {
         let function = function_definition(&cluster.schema(), create, &context)?;
@@ -74,13 +75,6 @@ pub(crate) async fn execute(
     let warnings = warnings.inspect(|(rule, _)| rule.iter().for_each(|rule| met.count(*rule)));
     let warnings = warnings.map(|(_, text)| text).collect();
     Ok(Response { warnings, ..Response::of(kind) })
-}
-
-/// Whether changes of tables without tablets have streams to go to; a node that is alone makes
-/// them with the table.
-fn has_streams(cluster: &Cluster) -> bool {
-    let topology = cluster.topology();
-    !topology.streams().is_empty() || topology.present().next().is_none()
 }
 
 /// The keyspace whose replication it says.

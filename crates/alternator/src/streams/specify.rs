@@ -69,6 +69,7 @@ pub(crate) async fn change(
     table: &Table,
     specification: Specification,
 ) -> Result<(), Error> {
+    node.cluster.formed().await;
     let context = table_facts::context(node);
     let (id, name) = (table.entry.schema.id, table.name.clone());
     let decide = move |schema: &Schema| {

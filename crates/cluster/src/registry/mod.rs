@@ -16,6 +16,7 @@
 
 mod divide;
 mod follow;
+mod formed;
 pub(crate) mod order;
 mod steps;
 

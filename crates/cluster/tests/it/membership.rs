@@ -783,3 +783,37 @@ fn features_are_enabled_when_all_nodes_have_them_and_never_taken_back() {
     nodes.wait(&[2]);
     nodes.agree(&three);
 }
+
+/// Who asks a node that has only just started waits for what the leader does first, and then finds
+/// it; a node of no cluster does not wait.
+#[test]
+fn a_change_waits_for_a_cluster_that_has_just_formed() {
+    let mut before = 0;
+    for seed in 70..74 {
+        let mut nodes = Nodes::new(seed, &[2, 1], &[0]);
+        nodes.start(0);
+        nodes.wait(&[0]);
+        let what = || {
+            let cluster = runtime::local::get::<Cluster>();
+            (cluster.topology().enabled().len(), cluster.has_streams())
+        };
+        let (at_first, then) = nodes.run(0, async move {
+            let at_first = what();
+            runtime::local::get::<Cluster>().formed().await;
+            (at_first, what())
+        });
+        assert_eq!(then, (catalog::features::ALL.len(), true), "seed {seed}");
+        before += usize::from(at_first != then);
+        // A second node: other streams come a minute later, and nobody waits for them.
+        nodes.start(1);
+        nodes.wait(&[1]);
+        nodes.agree(&[0, 1]);
+        let took = nodes.run(1, async {
+            let since = runtime::time::Instant::now();
+            runtime::local::get::<Cluster>().formed().await;
+            since.elapsed()
+        });
+        assert!(took.is_zero(), "seed {seed}: waited for {took:?}");
+    }
+    assert!(before > 0, "nobody asked while the cluster formed");
+}
