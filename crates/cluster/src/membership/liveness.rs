@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said
 //!    that it goes; not because one answer is late.
+//!  - *own-silence-is-not-theirs*: time in which this node itself did not run (it was paused, or
+//!    its processor was taken away) does not count: it could have heard nobody.
 //!  - *known-before-it-serves*: a node that starts has been heard by all that answer, on all their
 //!    shards, before it serves: who is told by it that a write wants all nodes finds them alive.
 //!  - *up-is-ready*: clients are told that a node is up when it serves them, and of a new one when
@@ -29,6 +31,11 @@ use std::time::Duration;
 /// Between two rounds of questions.
 const PERIOD: Duration = Duration::from_millis(500);
 
+/// Between two looks at whether this node ran all the time, and from which time between them on it
+/// did not.
+const LOOK: Duration = Duration::from_millis(500);
+const PAUSED_MIN: Duration = Duration::from_secs(2);
+
 /// What was heard of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
@@ -45,6 +52,12 @@ pub(super) struct Heard {
 
 /// What was heard of all of them, by host id.
 pub(super) type AllHeard = BTreeMap<Uuid, Heard>;
+
+/// For how long a node did not run that looked at `before`, and then now.
+fn paused(before: Instant, now: Instant) -> Duration {
+    let between = now - before;
+    if between < PAUSED_MIN { Duration::ZERO } else { between - LOOK }
+}
 
 /// How a node is, from what was heard of it.
 fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
@@ -86,6 +99,36 @@ impl Membership {
             let now = life(heard, Instant::now(), self.config.down_after);
             debug_assert!(!now.is_alive, "busy-is-not-dead: {host_id} has said goodbye");
         }
+    }
+
+    /// Looks for ever whether this node runs.
+    pub(super) async fn stay_awake(self: Rc<Self>) {
+        self.awake.set(Some(Instant::now()));
+        loop {
+            sleep(LOOK).await;
+            self.skip_pause();
+        }
+    }
+
+    /// What was heard of the others is as old as it was when this node ran last, if it did not run
+    /// until now. Whoever judges by it asks for this first: after a pause nobody knows who of this
+    /// node's tasks goes on first. *own-silence-is-not-theirs*
+    fn skip_pause(&self) {
+        let Some(before) = self.awake.get() else { return };
+        let now = Instant::now();
+        self.awake.set(Some(now));
+        let paused = paused(before, now);
+        if paused.is_zero() {
+            return;
+        }
+        for heard in self.heard.borrow_mut().values_mut() {
+            heard.at = now.min(heard.at + paused);
+        }
+        tracing::warn!(
+            target: "membership",
+            "this node did not run for {} ms: the others are not thought down for that",
+            paused.as_millis()
+        );
     }
 
     /// Asks all others for ever, and tells all shards what is new.
@@ -136,6 +179,7 @@ impl Membership {
     pub(super) async fn tell_of(&self, host_id: Uuid) {
         let me = self.cluster.node().host_id;
         debug_assert!(host_id != me, "busy-is-not-dead: {me} watches itself");
+        self.skip_pause();
         let heard = self.heard.borrow().get(&host_id).copied();
         let Some(heard) = heard else { return };
         let now = life(&heard, Instant::now(), self.config.down_after);
@@ -149,6 +193,7 @@ impl Membership {
     async fn tell(&self) {
         // One after the other: what one tells is what the next one compares with.
         let Ok(_turn) = self.telling.acquire(1).await else { return };
+        self.skip_pause();
         let (now, down_after) = (Instant::now(), self.config.down_after);
         let topology = self.cluster.topology();
         let me = self.cluster.node().host_id;

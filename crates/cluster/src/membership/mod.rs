@@ -126,6 +126,8 @@ pub struct Membership {
     expulsion: Notify,
     book: Rc<Book>,
     heard: RefCell<AllHeard>,
+    /// When this node was seen to run last; none before anybody looks.
+    awake: Cell<Option<Instant>>,
     /// Nodes that drivers may know, and whether they were told that it came.
     shown: RefCell<BTreeMap<Uuid, bool>>,
     phase: Cell<Phase>,
@@ -177,6 +179,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             expulsion: Notify::new(),
             book: Rc::default(),
             heard: RefCell::default(),
+            awake: Cell::default(),
             shown: RefCell::default(),
             phase: Cell::new(Phase::Starting),
             looked: RefCell::default(),
@@ -323,6 +326,7 @@ impl Membership {
             (Some(_), Start::Join) => self.wait_until_in().await?,
         }
         self.tasks.spawn(voters::follow(self.clone()));
+        self.tasks.spawn(self.clone().stay_awake());
         self.tasks.spawn(self.clone().watch());
         self.tasks.spawn(self.clone().keep_introduced());
         self.tasks.spawn(self.clone().tell_changes());

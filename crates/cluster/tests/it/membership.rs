@@ -817,3 +817,28 @@ fn a_change_waits_for_a_cluster_that_has_just_formed() {
     }
     assert!(before > 0, "nobody asked while the cluster formed");
 }
+
+/// *own-silence-is-not-theirs*: whichever of its tasks goes on first.
+#[test]
+fn a_node_that_goes_on_after_a_pause_thinks_nobody_dead() {
+    for seed in 80..84 {
+        let mut nodes = Nodes::new(seed, &[2, 1, 1], &[0]);
+        for number in [0, 1, 2] {
+            nodes.start(number);
+        }
+        nodes.wait(&[0, 1, 2]);
+        nodes.agree(&[0, 1, 2]);
+        // At another place of its round each time.
+        nodes.world.run_for(seed as u32 % 4 * SECOND / 7);
+        let paused = nodes.nodes[0].0;
+        nodes.world.set_paused(paused, true);
+        nodes.world.run_for(40 * SECOND);
+        assert_eq!([nodes.alive(1), nodes.alive(2)], [1, 1], "the others do not miss it");
+        nodes.world.set_paused(paused, false);
+        for moment in 0..2000 {
+            nodes.world.run_for(SECOND / 500);
+            assert_eq!(nodes.alive(0), 2, "seed {seed}: {} ms after the pause", moment * 2);
+        }
+        nodes.agree(&[0, 1, 2]);
+    }
+}
