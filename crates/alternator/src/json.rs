@@ -1,7 +1,9 @@
 //! JSON as the API sends it: read where it stands, without a tree.
 //!
 //! [`Json::parse`] walks a text once and checks all of it; then its parts are slices of the text,
-//! which are taken apart as they are asked for.
+//! which are taken apart as they are asked for: by a [`Cursor`], if all of them are wanted, so that
+//! no byte is looked at again; else by [`Json::members`] and [`Json::elements`], which go past each
+//! value that they give.
 //!
 //! Invariants
 //!  - *checked-first*: a [`Json`] is well-formed, so that what takes it apart cannot fail.
@@ -50,13 +52,25 @@ pub struct Json<'a>(&'a str);
 impl<'a> Json<'a> {
     /// Checks a whole text. (*checked-first*)
     pub fn parse(bytes: &'a [u8]) -> Result<Json<'a>, Error> {
+        Json::parse_with(bytes, |_, _| ())
+    }
+
+    /// The same; if it is an object, `member` is called with the name and the value of each member,
+    /// for which nothing is looked at again. If the text is refused what it was told is of no use.
+    pub fn parse_with(
+        bytes: &'a [u8],
+        mut member: impl FnMut(Cow<'a, str>, Json<'a>),
+    ) -> Result<Json<'a>, Error> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Error::serialization(format!(
                 "the request is not UTF-8 at byte {}",
                 error.valid_up_to()
             ))
         })?;
-        Ok(Json(&text[Walk::whole(bytes)?]))
+        let whole = Walk::whole(bytes, |name, value| {
+            member(Json(&text[name]).string().unwrap_or_default(), Json(&text[value]));
+        })?;
+        Ok(Json(&text[whole]))
     }
 
     /// The slice.
@@ -66,26 +80,17 @@ impl<'a> Json<'a> {
 
     /// What it is.
     pub fn kind(self) -> Kind {
-        match self.0.as_bytes().first() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') => Kind::Null,
-            _ => Kind::Number,
-        }
+        self.cursor().kind()
+    }
+
+    /// To take it apart from its beginning on.
+    pub fn cursor(self) -> Cursor<'a> {
+        Cursor(self.0)
     }
 
     /// Its text, if it is a string. Without escapes it is not copied.
     pub fn string(self) -> Option<Cow<'a, str>> {
-        if self.kind() != Kind::String {
-            return None;
-        }
-        let inner = &self.0[1..self.0.len() - 1];
-        Some(match inner.contains('\\') {
-            false => Cow::Borrowed(inner),
-            true => Cow::Owned(unescape(inner)),
-        })
+        self.cursor().string()
     }
 
     /// If it is `true` or `false`.
@@ -134,11 +139,13 @@ impl<'a> Json<'a> {
         Elements(self.inside(Kind::Array))
     }
 
-    fn inside(self, kind: Kind) -> &'a str {
-        match self.kind() == kind {
-            true => after_space(&self.0[1..self.0.len() - 1]),
-            false => "",
+    fn inside(self, kind: Kind) -> Cursor<'a> {
+        let mut cursor = self.cursor();
+        match cursor.kind() == kind {
+            true => cursor.open(),
+            false => cursor.0 = "",
         }
+        cursor
     }
 }
 
@@ -154,41 +161,107 @@ fn after_space(text: &str) -> &str {
     }
 }
 
+/// What is left of a checked text that is taken apart from its beginning on: at a value, or inside
+/// of an object or a list that was opened.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    /// What the value here is.
+    pub fn kind(&self) -> Kind {
+        match self.0.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Takes the value here.
+    pub fn value(&mut self) -> Json<'a> {
+        let (value, rest) = self.0.split_at(length(self.0.as_bytes()));
+        self.0 = rest;
+        Json(value)
+    }
+
+    /// Takes the value here if it is a string: its text, which without escapes is not copied.
+    pub fn string(&mut self) -> Option<Cow<'a, str>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        let bytes = self.0.as_bytes();
+        let end = plain_until(bytes, 1);
+        if bytes.get(end) == Some(&b'"') {
+            let text = &self.0[1..end];
+            self.0 = &self.0[end + 1..];
+            return Some(Cow::Borrowed(text));
+        }
+        let Json(whole) = self.value();
+        Some(Cow::Owned(unescape(&whole[1..whole.len() - 1])))
+    }
+
+    /// Enters the object or the list here.
+    pub fn open(&mut self) {
+        debug_assert!(matches!(self.kind(), Kind::Object | Kind::Array), "checked-first: no list");
+        self.0 = &self.0[1..];
+    }
+
+    /// Inside of an object: takes the name of the next member, whose value is to be taken next;
+    /// `None`: the object has ended.
+    pub fn member(&mut self) -> Option<Cow<'a, str>> {
+        if !self.element() {
+            return None;
+        }
+        let name = self.string();
+        let rest = after_space(self.0);
+        self.0 = after_space(rest.strip_prefix(':').unwrap_or(rest));
+        name
+    }
+
+    /// Inside of a list: whether another element is to be taken next, or the list has ended.
+    pub fn element(&mut self) -> bool {
+        let rest = after_space(self.0);
+        let (is_there, rest) = match rest.as_bytes().first() {
+            Some(b'}' | b']') => (false, &rest[1..]),
+            Some(b',') => (true, after_space(&rest[1..])),
+            first => (first.is_some(), rest),
+        };
+        self.0 = rest;
+        is_there
+    }
+
+    /// What was taken since it was as `before`.
+    pub fn since(&self, before: &Cursor<'a>) -> Json<'a> {
+        let bytes = before.0.len() - self.0.len();
+        Json(&before.0[..bytes])
+    }
+}
+
 /// Iterator of [`Json::members`].
 #[derive(Clone, Debug)]
-pub struct Members<'a>(&'a str);
+pub struct Members<'a>(Cursor<'a>);
 
 impl<'a> Iterator for Members<'a> {
     type Item = (Cow<'a, str>, Json<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let name = next_value(&mut self.0, ':')?;
-        let value = next_value(&mut self.0, ',')?;
-        Some((name.string()?, value))
+        let name = self.0.member()?;
+        Some((name, self.0.value()))
     }
 }
 
 /// Iterator of [`Json::elements`].
 #[derive(Clone, Debug)]
-pub struct Elements<'a>(&'a str);
+pub struct Elements<'a>(Cursor<'a>);
 
 impl<'a> Iterator for Elements<'a> {
     type Item = Json<'a>;
 
     fn next(&mut self) -> Option<Json<'a>> {
-        next_value(&mut self.0, ',')
+        self.0.element().then(|| self.0.value())
     }
-}
-
-/// Takes the next value and what stands between it and the one after.
-fn next_value<'a>(rest: &mut &'a str, between: char) -> Option<Json<'a>> {
-    if rest.is_empty() {
-        return None;
-    }
-    let (value, tail) = rest.split_at(length(rest.as_bytes()));
-    let tail = after_space(tail);
-    *rest = after_space(tail.strip_prefix(between).unwrap_or(tail));
-    Some(Json(value))
 }
 
 /// How long the value is that a checked text begins with.

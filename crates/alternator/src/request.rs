@@ -14,6 +14,10 @@ const EXPRESSIONS: [&str; 5] = [
     "UpdateExpression",
 ];
 
+fn no_object(what: &str, found: Kind) -> Error {
+    Error::serialization(format!("{what} is {}, not an object", found.name()))
+}
+
 /// Room for parameters, more than most requests have.
 const FIELDS: usize = 8;
 
@@ -26,7 +30,11 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// Of a body.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Request<'a>, Error> {
-        Request::of(Json::parse(body)?, "the request")
+        let mut fields = Vec::with_capacity(FIELDS);
+        match Json::parse_with(body, |name, value| fields.push((name, value)))?.kind() {
+            Kind::Object => Ok(Request { fields }),
+            other => Err(no_object("the request", other)),
+        }
     }
 
     /// Of an object that is called `what`.
@@ -37,9 +45,7 @@ impl<'a> Request<'a> {
                 fields.extend(json.members());
                 Ok(Request { fields })
             }
-            other => {
-                Err(Error::serialization(format!("{what} is {}, not an object", other.name())))
-            }
+            other => Err(no_object(what, other)),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::programs::Programs;
 use crate::error::Error;
-use crate::json::{Json, Kind};
+use crate::json::{Cursor, Json, Kind};
 use crate::value::{Value, check_name};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -122,17 +122,23 @@ impl<'a> Placeholders<'a> {
         if values.is_some() {
             found.values = Known::with_room_for(ROOM);
         }
-        for (name, value) in values.into_iter().flat_map(Json::members) {
+        let mut rest = values.map(Json::cursor);
+        rest.iter_mut().for_each(Cursor::open);
+        while let Some(rest) = &mut rest
+            && let Some(name) = rest.member()
+        {
             if !is_placeholder(&name, ':') {
                 return Err(Error::validation(format!(
                     "{VALUES} contains invalid key: Syntax error; key: \"{name}\""
                 )));
             }
-            let made = Value::parse(value).map_err(|error| Error {
+            let before = rest.clone();
+            let made = Value::take(rest, 1).map_err(|error| Error {
                 message: format!("{VALUES} contains invalid value: {}; key: {name}", error.message),
                 ..error
             })?;
-            found.values.add(name, Given { json: value, made: RefCell::new(Some(made)) });
+            let json = rest.since(&before);
+            found.values.add(name, Given { json, made: RefCell::new(Some(made)) });
         }
         found.values.sort();
         Ok(found)

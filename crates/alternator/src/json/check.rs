@@ -14,12 +14,23 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Where the value is that a whole text is, without space around it.
-    pub(super) fn whole(text: &[u8]) -> Result<Range<usize>, Error> {
+    /// Where the value is that a whole text is, without space around it. If it is an object, `member`
+    /// is told where the name and the value of each member are.
+    pub(super) fn whole(
+        text: &[u8],
+        mut member: impl FnMut(Range<usize>, Range<usize>),
+    ) -> Result<Range<usize>, Error> {
         let mut walk = Walk { text, at: 0 };
         walk.space();
         let start = walk.at;
-        walk.value(0)?;
+        match walk.peek() {
+            b'{' => walk.list(b'}', |walk| {
+                let (name, value) = walk.member(0)?;
+                member(name, value);
+                Ok(())
+            })?,
+            _ => walk.value(0)?,
+        }
         let end = walk.at;
         walk.space();
         match walk.at == text.len() {
@@ -42,14 +53,20 @@ impl Walk<'_> {
         }
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), Error> {
-        match self.peek() == byte && self.at < self.text.len() {
+        match self.text.get(self.at) == Some(&byte) {
             true => {
                 self.at += 1;
                 Ok(())
             }
-            false => Err(self.refuse(&format!("no '{}'", byte as char))),
+            false => Err(self.no(byte)),
         }
+    }
+
+    #[cold]
+    fn no(&self, byte: u8) -> Error {
+        self.refuse(&format!("no '{}'", byte as char))
     }
 
     /// *bounded-depth*
@@ -61,13 +78,7 @@ impl Walk<'_> {
             )));
         }
         match self.peek() {
-            b'{' => self.list(b'}', |walk| {
-                walk.string()?;
-                walk.space();
-                walk.expect(b':')?;
-                walk.space();
-                walk.value(depth + 1)
-            }),
+            b'{' => self.list(b'}', |walk| walk.member(depth).map(|_| ())),
             b'[' => self.list(b']', |walk| walk.value(depth + 1)),
             b'"' => self.string(),
             b't' => self.word("true"),
@@ -77,10 +88,23 @@ impl Walk<'_> {
         }
     }
 
+    /// A member of an object at that depth: where its name is, and its value.
+    fn member(&mut self, depth: usize) -> Result<(Range<usize>, Range<usize>), Error> {
+        let name = self.at;
+        self.string()?;
+        let name = name..self.at;
+        self.space();
+        self.expect(b':')?;
+        self.space();
+        let value = self.at;
+        self.value(depth + 1)?;
+        Ok((name, value..self.at))
+    }
+
     fn list(
         &mut self,
         end: u8,
-        part: impl Fn(&mut Self) -> Result<(), Error>,
+        mut part: impl FnMut(&mut Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.at += 1;
         self.space();
@@ -105,12 +129,14 @@ impl Walk<'_> {
             self.at = plain_until(self.text, self.at);
             match self.text.get(self.at) {
                 None => return Err(self.refuse("a string without an end")),
-                Some(b'"') => break,
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
                 Some(b'\\') => self.escape()?,
                 Some(_) => return Err(self.refuse("a control character in a string")),
             }
         }
-        self.expect(b'"')
     }
 
     fn escape(&mut self) -> Result<(), Error> {

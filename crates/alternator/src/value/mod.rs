@@ -9,13 +9,14 @@
 pub mod stored;
 
 use crate::error::Error;
-use crate::json::{Json, Kind, Object, write_list, write_string};
+use crate::json::{Cursor, Json, Kind, Object, write_list, write_string};
 use crate::number::Number;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Levels of lists and maps, the item's own among them.
 pub const NESTING_MAX: usize = 32;
@@ -61,45 +62,67 @@ pub const TYPE_NAMES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "M", "L", "SS
 impl Value {
     /// Of `{"S": "text"}` and its like.
     pub fn parse(json: Json<'_>) -> Result<Value, Error> {
-        Value::parse_at(json, 1)
+        Value::take(&mut json.cursor(), 1)
     }
 
-    fn parse_at(json: Json<'_>, depth: usize) -> Result<Value, Error> {
+    /// The same of what is taken next. After an error the cursor is somewhere within it.
+    pub fn take(json: &mut Cursor<'_>, depth: usize) -> Result<Value, Error> {
         if NESTING_MAX < depth {
             return Err(Error::validation(format!(
                 "Nesting Levels have exceeded supported limits: attributes can be nested \
                  {NESTING_MAX} levels deep"
             )));
         }
-        let (name, inner) = typed(json)?;
+        if json.kind() != Kind::Object {
+            let found = json.kind().name();
+            return Err(Error::serialization(format!(
+                "Unexpected value: {found}, not an AttributeValue"
+            )));
+        }
+        json.open();
+        let only = "must contain exactly one of the supported datatypes";
+        let Some(name) = json.member() else {
+            return Err(Error::validation(format!("Supplied AttributeValue is empty, {only}")));
+        };
+        let value = Value::take_typed(&name, json, depth)?;
+        match json.member() {
+            None => Ok(value),
+            Some(_) => Err(Error::validation(format!(
+                "Supplied AttributeValue has more than one datatypes set, {only}"
+            ))),
+        }
+    }
+
+    /// A value of the type of that name.
+    fn take_typed(name: &str, json: &mut Cursor<'_>, depth: usize) -> Result<Value, Error> {
+        let found = json.kind();
         let wrong = |expected: &str| {
-            let found = inner.kind().name();
             Error::serialization(format!(
-                "Unexpected value of type {name}: {found}, not {expected}"
+                "Unexpected value of type {name}: {}, not {expected}",
+                found.name()
             ))
         };
-        let text = || inner.string().ok_or_else(|| wrong("a string"));
-        let list = || match inner.kind() {
-            Kind::Array => Ok(inner.elements()),
-            _ => Err(wrong("a list")),
-        };
-        match &*name {
+        let mut text = || json.string().ok_or_else(|| wrong("a string"));
+        match name {
             "S" => Ok(Value::S(text()?.into_owned())),
             "N" => Ok(Value::N(Number::parse(&text()?)?)),
             "B" => Ok(Value::B(binary(&text()?)?)),
-            "BOOL" => Ok(Value::Bool(inner.bool().ok_or_else(|| wrong("a boolean"))?)),
-            "NULL" => null(inner),
-            "M" => match inner.kind() {
-                Kind::Object => Ok(Value::M(attributes_at(inner, depth + 1)?)),
-                _ => Err(wrong("an object")),
-            },
-            "L" => {
-                let parts = list()?.map(|part| Value::parse_at(part, depth + 1));
-                Ok(Value::L(parts.collect::<Result<_, _>>()?))
+            "BOOL" => Ok(Value::Bool(json.value().bool().ok_or_else(|| wrong("a boolean"))?)),
+            "NULL" => null(json.value()),
+            "M" if found == Kind::Object => Ok(Value::M(take_attributes(json, depth + 1)?)),
+            "M" => Err(wrong("an object")),
+            "L" if found == Kind::Array => {
+                json.open();
+                let mut list = Vec::new();
+                while json.element() {
+                    list.push(Value::take(json, depth + 1)?);
+                }
+                Ok(Value::L(list))
             }
-            "SS" => set(inner, "string", |text| Ok(text.to_owned())).map(Value::SS),
-            "NS" => set(inner, "number", Number::parse).map(Value::NS),
-            "BS" => set(inner, "binary", binary).map(Value::BS),
+            "L" => Err(wrong("a list")),
+            "SS" => set(json.value(), "string", |text| Ok(text.to_owned())).map(Value::SS),
+            "NS" => set(json.value(), "number", Number::parse).map(Value::NS),
+            "BS" => set(json.value(), "binary", binary).map(Value::BS),
             other => Err(Error::validation(format!(
                 "Supplied AttributeValue is empty or of an unknown type {other}, must contain \
                  exactly one of the supported datatypes"
@@ -179,26 +202,6 @@ pub fn order(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// The name of the type and what it is of.
-fn typed(json: Json<'_>) -> Result<(Cow<'_, str>, Json<'_>), Error> {
-    if json.kind() != Kind::Object {
-        let found = json.kind().name();
-        return Err(Error::serialization(format!(
-            "Unexpected value: {found}, not an AttributeValue"
-        )));
-    }
-    let mut members = json.members();
-    let only = "must contain exactly one of the supported datatypes";
-    let empty = || Error::validation(format!("Supplied AttributeValue is empty, {only}"));
-    let first = members.next().ok_or_else(empty)?;
-    match members.next() {
-        None => Ok(first),
-        Some(_) => Err(Error::validation(format!(
-            "Supplied AttributeValue has more than one datatypes set, {only}"
-        ))),
-    }
-}
-
 fn null(inner: Json<'_>) -> Result<Value, Error> {
     match inner.bool() {
         Some(true) => Ok(Value::Null),
@@ -261,9 +264,12 @@ pub fn write_binary(bytes: &[u8], out: &mut String) {
 /// Few attributes, as of a key: in order of their names, which are not copied.
 pub fn pairs(json: Json<'_>) -> Result<Vec<(Cow<'_, str>, Value)>, Error> {
     let mut all = Vec::with_capacity(PAIRS);
-    for (name, value) in json.members() {
-        let value = Value::parse_at(value, 1)?;
-        all.push((name, value));
+    if json.kind() == Kind::Object {
+        let mut json = json.cursor();
+        json.open();
+        while let Some(name) = json.member() {
+            all.push((name, Value::take(&mut json, 1)?));
+        }
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
     match all.windows(2).find(|two| two[0].0 == two[1].0) {
@@ -272,16 +278,27 @@ pub fn pairs(json: Json<'_>) -> Result<Vec<(Cow<'_, str>, Value)>, Error> {
     }
 }
 
-/// The attributes of an object: of an item, a key, a map.
+/// The attributes of an object: of an item, a key, a map. Of anything else none.
 pub fn attributes(json: Json<'_>) -> Result<Map, Error> {
-    attributes_at(json, 1)
+    match json.kind() {
+        Kind::Object => take_attributes(&mut json.cursor(), 1),
+        _ => Ok(Map::new()),
+    }
 }
 
-fn attributes_at(json: Json<'_>, depth: usize) -> Result<Map, Error> {
+/// Those of the object that is taken next.
+fn take_attributes(json: &mut Cursor<'_>, depth: usize) -> Result<Map, Error> {
     let mut map = Map::new();
-    for (name, value) in json.members() {
-        if map.insert(name.to_string(), Value::parse_at(value, depth)?).is_some() {
-            return Err(Error::serialization(format!("duplicate attribute {name}")));
+    json.open();
+    while let Some(name) = json.member() {
+        match map.entry(name.into_owned()) {
+            Entry::Vacant(entry) => {
+                entry.insert(Value::take(json, depth)?);
+            }
+            Entry::Occupied(entry) => {
+                let name = entry.key();
+                return Err(Error::serialization(format!("duplicate attribute {name}")));
+            }
         }
     }
     Ok(map)
