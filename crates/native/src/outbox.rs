@@ -61,6 +61,9 @@ pub(crate) struct Outbox {
     /// Bytes at the start of `pending` that leave as they are, whatever the carriage: the answer
     /// to STARTUP is the last one before segments begin.
     plain_bytes: Cell<usize>,
+    /// About the most bytes that left together of late: the next buffer has room for them from the
+    /// start, and does not grow answer by answer.
+    usual_bytes: Cell<usize>,
     closed: Cell<bool>,
     filled: Notify,
     drained: Notify,
@@ -99,6 +102,7 @@ impl Outbox {
             sends_since: Cell::new(None),
             carriage: Cell::new(Carriage::Envelopes(None)),
             plain_bytes: Cell::new(0),
+            usual_bytes: Cell::new(0),
             closed: Cell::new(false),
             filled: Notify::new(),
             drained: Notify::new(),
@@ -128,6 +132,9 @@ impl Outbox {
         }
         let mut pending = self.pending.borrow_mut();
         let start = pending.len();
+        if pending.capacity() == 0 {
+            pending.reserve(self.usual_bytes.get());
+        }
         encode(&mut pending);
         let bytes = pending.len() - start;
         match compression {
@@ -232,6 +239,8 @@ impl Outbox {
             return true;
         }
         let charged = ready.len();
+        let usual = self.usual_bytes.get();
+        self.usual_bytes.set(charged.min(SENT_AT_ONCE_MAX).max(usual - usual.div_ceil(8)));
         let carrying = self.carrying();
         if SENT_AT_ONCE_MAX < ready.len() {
             self.left.replace(Left { bytes: ready, charged, carrying: Some(carrying) });

@@ -70,9 +70,14 @@ impl Partition {
 /// What a row's key takes in a page beside its bytes: lengths, as a rule.
 const KEY_ROOM_BYTES: usize = 16;
 
-/// The room that a page has at first: a page of many rows is not to grow step by step.
+/// The room that a page has at first: a page of many rows is not to grow step by step, and most of
+/// those with a small limit not at all.
 fn first_bytes(command: &ReadCommand) -> usize {
-    if command.row_limit <= 8 { 512 } else { 4096 }
+    const ROW_BYTES: u64 = 96;
+    match command.row_limit {
+        ..=8 => 512,
+        rows => rows.saturating_mul(ROW_BYTES).clamp(4096, 10 << 10) as usize,
+    }
 }
 
 impl<'c> QueryCompactor<'c> {
@@ -483,6 +488,8 @@ fn key_value(command: &ReadCommand, key_count: usize, position: u16) -> Option<&
 }
 
 /// Appends a column of the keys of a row.
+// Always, for the same reason as `ColumnPlan::write_live`.
+#[inline(always)]
 fn put_piece(
     out: &mut Vec<u8>,
     piece: &RowPiece,
