@@ -2,7 +2,10 @@ module nereid/tests/drivers/go_scylla
 
 go 1.25.0
 
-require github.com/gocql/gocql v1.7.0
+require (
+	github.com/gocql/gocql v1.17.0
+	github.com/scylladb/scylla-cdc-go v1.2.1
+)
 
 require (
 	github.com/google/uuid v1.6.0 // indirect
