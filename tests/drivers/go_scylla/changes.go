@@ -179,7 +179,7 @@ func byTime(of any) string {
 	return "[" + strings.Join(words, ",") + "]"
 }
 
-// script is what changes.txt has: the statements, and what a log with or without images tells of them.
+// script is what changes.txt has: the statements, and what a log, with images or without, tells.
 func script(images bool) (statements, expected []string, err error) {
 	text, err := os.ReadFile("../changes.txt")
 	if err != nil {

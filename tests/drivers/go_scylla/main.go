@@ -1,6 +1,6 @@
 // What ScyllaDB's fork of gocql must be able to do, and who reads logs of changes with scylla-cdc-go:
-// go run . ADDRESS PORT. Prints "N passed, N failed". The fork talks to the shard that owns a token; the node's own counters of calls between
-// shards tell whether it found the right one.
+// go run . ADDRESS PORT. Prints "N passed, N failed". The fork talks to the shard that owns a token;
+// the node's own counters of calls between shards tell whether it found the right one.
 package main
 
 import (
