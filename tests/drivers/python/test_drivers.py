@@ -23,16 +23,24 @@ def environment_of(driver):
     return str(python)
 
 
-def run(python, node, *versions):
-    command = [python, str(HERE / "exercise.py"), node.address, str(node.port), *versions]
+def run(python, node, program, *versions):
+    command = [python, str(HERE / program), node.address, str(node.port), *versions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
 
 
 def test_scylla_driver(node):
-    run(sys.executable, node, "3", "4")
+    run(sys.executable, node, "exercise.py", "3", "4")
 
 
 @pytest.mark.parametrize("version", ["3", "4", "5"])
 def test_cassandra_driver(node, version):
-    run(environment_of("cassandra-driver"), node, version)
+    run(environment_of("cassandra-driver"), node, "exercise.py", version)
+
+
+def test_changes_are_read_with_scylla_driver(node):
+    run(sys.executable, node, "changes.py")
+
+
+def test_changes_are_read_with_cassandra_driver(node):
+    run(environment_of("cassandra-driver"), node, "changes.py")
