@@ -24,15 +24,12 @@ type told struct {
 	// last is the time of the newest change of each stream.
 	last    map[string]gocql.UUID
 	strange []string
-	// begun is closed when the library begins to read: it may be stopped then, and no sooner.
-	begun chan struct{}
-	once  sync.Once
+	count   int
 }
 
 func (told *told) CreateChangeConsumer(
 	context.Context, cdc.CreateChangeConsumerInput,
 ) (cdc.ChangeConsumer, error) {
-	told.once.Do(func() { close(told.begun) })
 	return told, nil
 }
 
@@ -56,8 +53,16 @@ func (told *told) Consume(_ context.Context, change cdc.Change) error {
 		p, _ := row.GetValue("p")
 		key := *p.(*int)
 		told.rows[key] = append(told.rows[key], render(row))
+		told.count++
 	}
 	return nil
+}
+
+// read returns how many rows the library has told of.
+func (told *told) read() int {
+	told.Lock()
+	defer told.Unlock()
+	return told.count
 }
 
 // render is a row as changes.txt has it.
@@ -208,17 +213,41 @@ func run(texts ...string) error {
 	return nil
 }
 
+// divide ends the log of a table, and makes a new one when the table has more tablets: with other
+// streams.
+func divide(keyspace, log string) error {
+	if err := run(
+		fmt.Sprintf("ALTER TABLE %s.t WITH cdc = {'enabled': false}", keyspace),
+		fmt.Sprintf("ALTER TABLE %s.t WITH tablets = {'min_tablet_count': 8}", keyspace),
+	); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(time.Minute)
+	for count := 0; count < 8; time.Sleep(20 * time.Millisecond) {
+		text := "SELECT tablet_count FROM system.tablets WHERE keyspace_name = ? AND table_name = 't' " +
+			"LIMIT 1 ALLOW FILTERING"
+		if err := session.Query(text, keyspace).Scan(&count); err != nil {
+			return err
+		}
+		if deadline.Before(time.Now()) {
+			return fmt.Errorf("still %d tablets", count)
+		}
+	}
+	return run(fmt.Sprintf("ALTER TABLE %s.t WITH cdc = %s", keyspace, log))
+}
+
 // readChanges makes a table with a log, writes, and has the library read what was written.
-func readChanges(tablets, images bool) error {
-	keyspace := fmt.Sprintf("changes_%t_%t", tablets, images)
+func readChanges(tablets, images, divided bool) error {
+	keyspace := fmt.Sprintf("changes_%t_%t_%t", tablets, images, divided)
 	table := keyspace + ".t"
+	log := fmt.Sprintf("{'enabled': true, 'preimage': %t, 'postimage': %t}", images, images)
 	if err := run(
 		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'NetworkTopologyStrategy', "+
 			"'replication_factor': 1} AND tablets = {'enabled': %t}", keyspace, tablets),
 		fmt.Sprintf("CREATE TYPE %s.pair (a int, b text)", keyspace),
 		fmt.Sprintf("CREATE TABLE %s (p int, c int, f text static, l list<int>, m map<text, int>, "+
-			"s set<text>, t tuple<int, text>, u pair, v int, PRIMARY KEY (p, c)) WITH cdc = "+
-			"{'enabled': true, 'preimage': %t, 'postimage': %t}", table, images, images),
+			"s set<text>, t tuple<int, text>, u pair, v int, PRIMARY KEY (p, c)) WITH cdc = %s",
+			table, log),
 	); err != nil {
 		return err
 	}
@@ -226,7 +255,12 @@ func readChanges(tablets, images bool) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range statements {
+	for i, statement := range statements {
+		if divided && i == len(statements)/2 {
+			if err := divide(keyspace, log); err != nil {
+				return err
+			}
+		}
 		for p := range partitions {
 			text := strings.NewReplacer("$t", table, "$p", fmt.Sprint(p)).Replace(statement)
 			if err := run(text); err != nil {
@@ -234,7 +268,7 @@ func readChanges(tablets, images bool) error {
 			}
 		}
 	}
-	told := told{rows: map[int][]string{}, last: map[string]gocql.UUID{}, begun: make(chan struct{})}
+	told := told{rows: map[int][]string{}, last: map[string]gocql.UUID{}}
 	const short = 50 * time.Millisecond
 	reader, err := cdc.NewReader(context.Background(), &cdc.ReaderConfig{
 		Session:               session,
@@ -249,14 +283,15 @@ func readChanges(tablets, images bool) error {
 	if err != nil {
 		return err
 	}
-	end := time.Now().Add(short)
-	go func() {
-		<-told.begun
-		reader.StopAt(end)
-	}()
 	deadline, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := reader.Run(deadline); err != nil {
+	go func() {
+		for told.read() < partitions*len(expected) && deadline.Err() == nil {
+			time.Sleep(short)
+		}
+		reader.StopAt(time.Now())
+	}()
+	if err := reader.Run(deadline); err != nil && err != context.DeadlineExceeded {
 		return err
 	}
 	if len(told.strange) != 0 {

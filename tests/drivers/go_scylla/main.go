@@ -1,6 +1,7 @@
-// What ScyllaDB's fork of gocql must be able to do, and who reads logs of changes with scylla-cdc-go:
-// go run . ADDRESS PORT. Prints "N passed, N failed". The fork talks to the shard that owns a token;
-// the node's own counters of calls between shards tell whether it found the right one.
+// What ScyllaDB's fork of gocql must be able to do, and who reads logs of changes with
+// scylla-cdc-go: go run . ADDRESS PORT. Prints "N passed, N failed". The fork talks to the shard
+// that owns a token; the node's own counters of calls between shards tell whether it found the
+// right one.
 package main
 
 import (
@@ -150,10 +151,11 @@ func main() {
 	}{
 		{"connect", connect}, {"connected to each shard", connectedToEachShard},
 		{"to the owner", toTheOwner}, {"scan", scan},
-		{"changes over the ring", func() error { return readChanges(false, false) }},
-		{"changes and images over the ring", func() error { return readChanges(false, true) }},
-		{"changes over tablets", func() error { return readChanges(true, false) }},
-		{"changes and images over tablets", func() error { return readChanges(true, true) }},
+		{"changes over the ring", func() error { return readChanges(false, false, false) }},
+		{"changes, images over the ring", func() error { return readChanges(false, true, false) }},
+		{"changes over tablets", func() error { return readChanges(true, false, false) }},
+		{"changes, images over tablets", func() error { return readChanges(true, true, false) }},
+		{"changes of two generations", func() error { return readChanges(true, true, true) }},
 	}
 	for _, test := range tests {
 		if err := test.run(); err != nil {
