@@ -18,6 +18,10 @@ from cassandra.query import dict_factory
 from cassandra.util import max_uuid_from_time
 
 PARTITIONS = 20
+# Whether over tablets or over the ring, with images or without, and whether there are more tablets
+# later.
+CASES = [(False, False, False), (False, True, False), (True, False, False), (True, True, False),
+         (True, True, True)]
 WINDOW_SECONDS = 5
 SCRIPT = Path(__file__).resolve().parent.parent / "changes.txt"
 
@@ -135,9 +139,27 @@ def check_sets(rows):
         last[stream, "number"] = number
 
 
-def exercise(session, tablets, images):
+def divide(session, keyspace, log):
+    """Ends the log of a table, and makes a new one when the table has more tablets: with other
+    streams."""
+    session.execute("UPDATE system.config SET value = '1' WHERE name = "
+                    "'tablet_load_stats_refresh_interval_in_seconds'")
+    session.execute(f"ALTER TABLE {keyspace}.t WITH cdc = {{'enabled': false}}")
+    session.execute(f"ALTER TABLE {keyspace}.t WITH tablets = {{'min_tablet_count': 8}}")
+    deadline, count = time.monotonic() + 120, 0
+    while count < 8:
+        assert time.monotonic() < deadline, f"still {count} tablets"
+        time.sleep(0.02)
+        rows = session.execute("SELECT tablet_count FROM system.tablets WHERE keyspace_name = %s "
+                               "AND table_name = 't' LIMIT 1 ALLOW FILTERING", (keyspace,))
+        count = rows.one()["tablet_count"]
+    session.execute(f"ALTER TABLE {keyspace}.t WITH cdc = {log}")
+
+
+def exercise(session, tablets, images, divided):
     """Makes a table with a log, writes, and reads what was written."""
-    keyspace = f"python_changes_{int(tablets)}_{int(images)}"
+    keyspace = f"python_changes_{int(tablets)}_{int(images)}_{int(divided)}"
+    log = f"{{'enabled': true, 'preimage': {images}, 'postimage': {images}}}"
     session.execute(f"DROP KEYSPACE IF EXISTS {keyspace}")
     session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': "
                     "'NetworkTopologyStrategy', 'replication_factor': 1} AND tablets = "
@@ -145,10 +167,11 @@ def exercise(session, tablets, images):
     session.execute(f"CREATE TYPE {keyspace}.pair (a int, b text)")
     session.execute(
         f"CREATE TABLE {keyspace}.t (p int, c int, f text static, l list<int>, m map<text, int>, "
-        "s set<text>, t tuple<int, text>, u pair, v int, PRIMARY KEY (p, c)) WITH cdc = "
-        f"{{'enabled': true, 'preimage': {images}, 'postimage': {images}}}")
+        f"s set<text>, t tuple<int, text>, u pair, v int, PRIMARY KEY (p, c)) WITH cdc = {log}")
     statements, expected = script(images)
-    for statement in statements:
+    for number, statement in enumerate(statements):
+        if divided and number == len(statements) // 2:
+            divide(session, keyspace, log)
         for p in range(PARTITIONS):
             session.execute(statement.replace("$t", f"{keyspace}.t").replace("$p", str(p)))
     now = datetime.datetime.fromtimestamp(time.time(), datetime.timezone.utc).replace(tzinfo=None)
@@ -169,14 +192,13 @@ def main():
                       execution_profiles={EXEC_PROFILE_DEFAULT: profile})
     session = cluster.connect()
     passed = failed = 0
-    for tablets in (False, True):
-        for images in (False, True):
-            try:
-                exercise(session, tablets, images)
-                passed += 1
-            except Exception:  # pylint: disable=broad-except
-                failed += 1
-                print(f"FAILED tablets {tablets}, images {images}: {traceback.format_exc()}")
+    for case in CASES:
+        try:
+            exercise(session, *case)
+            passed += 1
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAILED {case}: {traceback.format_exc()}")
     print(f"{passed} passed, {failed} failed")
     sys.stdout.flush()
     cluster.shutdown()
