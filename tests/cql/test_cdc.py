@@ -287,3 +287,30 @@ def test_rows_that_expire_by_their_column_are_told(db):
         db.run(period % before)
     assert log(db, t)[1:] == [(-3, {"p": 1, "c": 2})]
     assert log(db, k)[1:] == [(-4, {"p": 1})]
+
+
+def extension(db, t):
+    """What drivers of ScyllaDB read of a table's log: texts with their lengths, by name."""
+    found = db.run(f"SELECT extensions FROM system_schema.tables WHERE keyspace_name = "
+                   f"'{t.split('.')[0]}' AND table_name = '{t.split('.')[1]}'").one()[0]
+    if "cdc" not in found:
+        return None
+    stored, texts = found["cdc"], []
+    count, stored = int.from_bytes(stored[:4], "little"), stored[4:]
+    while stored:
+        end = 4 + int.from_bytes(stored[:4], "little")
+        texts.append(stored[4:end].decode())
+        stored = stored[end:]
+    assert len(texts) == 2 * count
+    return dict(zip(texts[::2], texts[1::2]))
+
+
+def test_drivers_find_what_a_table_says_of_its_log(db):
+    t = logged(db, "k int PRIMARY KEY, v int", ttl=100, preimage="full")
+    expected = {"enabled": "true", "preimage": "full", "postimage": "false", "delta": "full",
+                "ttl": "100"}
+    assert extension(db, t) == expected
+    db.run(f"ALTER TABLE {t} WITH cdc = {{'enabled': true, 'ttl': 0}}")
+    assert extension(db, t) == expected | {"preimage": "false", "ttl": "0"}
+    db.run(f"ALTER TABLE {t} WITH cdc = {{'enabled': false}}")
+    assert extension(db, t) is None

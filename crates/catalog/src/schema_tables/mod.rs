@@ -29,6 +29,10 @@ use crate::schema::{Complete, Local, Schema, TabletsAfter};
 use mutation::FrozenMutation;
 use write::Writer;
 
+/// The extension of a table in which ScyllaDB's drivers look for what it says of its log: a copy of
+/// the option `cdc`, never read here.
+const CDC_EXTENSION: &str = "cdc";
+
 /// Microseconds between two changes of one statement.
 pub const CHANGE_MICROS: i64 = 2;
 

@@ -4,7 +4,7 @@
 //! Only what files are read and written by is taken: columns, dropped columns, types, and the
 //! options that say how files are. Where there is no `nereid_columns`, columns get ids by name.
 
-use super::read::resolve;
+use super::read::{read_extensions, resolve};
 use super::stored::Reader;
 use crate::rows::page;
 use crate::rows::{DamagedSchema, Row};
@@ -214,7 +214,7 @@ fn options(row: &Reader<'_>) -> Result<TableOptions, DamagedSchema> {
         options.gc_grace_seconds = row.int("gc_grace_seconds")?;
     }
     if row.optional("extensions").is_some() {
-        options.extensions = row.blob_map("extensions")?;
+        options.extensions = read_extensions(row)?;
     }
     Ok(options)
 }

@@ -4,6 +4,7 @@ mod functions;
 mod logs;
 mod views;
 
+use super::CDC_EXTENSION;
 use super::racks;
 use super::stored::{Read, Reader, Stored, damaged};
 use crate::placement::tablets::{Asked, Load, SCALE, divide};
@@ -254,13 +255,20 @@ fn read_options(row: &Reader<'_>) -> Read<TableOptions> {
         memtable_flush_period_in_ms: row.int("memtable_flush_period_in_ms")?,
         read_repair_chance: row.double("read_repair_chance")?,
         dclocal_read_repair_chance: row.double("dclocal_read_repair_chance")?,
-        extensions: row.blob_map("extensions")?,
+        extensions: read_extensions(row)?,
         tombstone_gc: Vec::new(),
         cdc: Vec::new(),
         per_partition_rate_limit: Vec::new(),
         paxos_grace_seconds: None,
         tablets: Vec::new(),
     })
+}
+
+/// The extensions, but what is there for drivers alone.
+pub(super) fn read_extensions(row: &Reader<'_>) -> Read<Vec<(String, Vec<u8>)>> {
+    let mut all = row.blob_map("extensions")?;
+    all.retain(|(name, _)| name != CDC_EXTENSION);
+    Ok(all)
 }
 
 /// Where the stored tablets of a table end, and their replicas; `None` when it has none.

@@ -3,6 +3,7 @@
 mod functions;
 mod views;
 
+use super::CDC_EXTENSION;
 use super::racks;
 use super::stored::kind_name;
 use crate::placement::{TabletMove, TabletReplicas};
@@ -473,7 +474,7 @@ fn option_cells(options: &TableOptions) -> Vec<(&'static str, Option<Value>)> {
         ("crc_check_chance", double(options.crc_check_chance)),
         ("dclocal_read_repair_chance", double(options.dclocal_read_repair_chance)),
         ("default_time_to_live", int(options.default_time_to_live)),
-        ("extensions", map(&options.extensions)),
+        ("extensions", map(&extensions(options))),
         ("gc_grace_seconds", int(options.gc_grace_seconds)),
         ("max_index_interval", int(options.max_index_interval)),
         ("memtable_flush_period_in_ms", int(options.memtable_flush_period_in_ms)),
@@ -481,6 +482,26 @@ fn option_cells(options: &TableOptions) -> Vec<(&'static str, Option<Value>)> {
         ("read_repair_chance", double(options.read_repair_chance)),
         ("speculative_retry", text(&options.speculative_retry)),
     ]
+}
+
+/// The extensions, with what drivers look for there.
+fn extensions(options: &TableOptions) -> Vec<(String, Vec<u8>)> {
+    let mut all = options.extensions.clone();
+    if !options.cdc.is_empty() {
+        all.push((CDC_EXTENSION.to_owned(), serialized(&options.cdc)));
+        all.sort();
+    }
+    all
+}
+
+/// As ScyllaDB serializes a map of texts: `count:le32 (key:le32_bytes value:le32_bytes)*`.
+fn serialized(entries: &[(String, String)]) -> Vec<u8> {
+    let mut bytes = (entries.len() as u32).to_le_bytes().to_vec();
+    for text in entries.iter().flat_map(|(key, value)| [key, value]) {
+        bytes.put(&(text.len() as u32).to_le_bytes());
+        bytes.put(text.as_bytes());
+    }
+    bytes
 }
 
 /// The options that only ScyllaDB knows: absent unless set.

@@ -309,7 +309,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "table_uuid uuid p; repair_time timestamp d; repair_uuid uuid c; range_start bigint c; \
          range_end bigint c; keyspace_name text; table_name text",
     ),
-    // The schema, as tables.
+    // The schema, as tables. The last two columns of tables and views are options of Cassandra that
+    // are not kept: drivers read them from servers of our release, and no options where they lack.
     schema(
         "keyspaces",
         "keyspace_name text p; durable_writes boolean; replication frozen<map<text,text>>; \
@@ -328,7 +329,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          dclocal_read_repair_chance double; default_time_to_live int; \
          extensions frozen<map<text,blob>>; flags frozen<set<text>>; gc_grace_seconds int; \
          id uuid; max_index_interval int; memtable_flush_period_in_ms int; \
-         min_index_interval int; read_repair_chance double; speculative_retry text",
+         min_index_interval int; read_repair_chance double; speculative_retry text; \
+         additional_write_policy text; read_repair text",
     ),
     schema(
         "scylla_tables",
@@ -381,7 +383,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          extensions frozen<map<text,blob>>; gc_grace_seconds int; id uuid; \
          include_all_columns boolean; max_index_interval int; memtable_flush_period_in_ms int; \
          min_index_interval int; read_repair_chance double; speculative_retry text; \
-         where_clause text",
+         where_clause text; additional_write_policy text; read_repair text",
     ),
     schema(
         "types",
