@@ -30,7 +30,8 @@ impl Kind {
     }
 }
 
-/// Labels before that of the shard, in the order in which they are shown.
+/// Labels besides that of the shard, which stands before those whose names come after it; otherwise
+/// in the order in which they are shown.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
 /// The bounds of a histogram's buckets, which ascend, with how many values were at most as great;
@@ -96,8 +97,8 @@ impl Bounds {
 }
 
 impl Sheet {
-    /// With a shard its samples have it as a label, after their own: so ScyllaDB's have it, and
-    /// what was written for it may look for a comma before.
+    /// With a shard its samples have it as a label, where its name belongs among theirs: ScyllaDB's
+    /// have their labels by name, and what was written for it may look for the comma before or after.
     pub fn new(filter: &Filter, shard: Option<u16>) -> Sheet {
         let shard = shard.map(|shard| shard.to_string());
         Sheet {
@@ -202,7 +203,9 @@ impl Sheet {
             return;
         }
         let shard = self.shard.iter().map(|shard| ("shard", shard.as_str()));
-        let all = labels.iter().copied().chain(shard);
+        let before = labels.iter().copied().filter(|(label, _)| *label < "shard");
+        let after = labels.iter().copied().filter(|(label, _)| "shard" < *label);
+        let all = before.chain(shard).chain(after);
         for (label, _) in labels {
             debug_assert!(super::LABELS.contains(label), "{label} of {name} is no known label");
         }

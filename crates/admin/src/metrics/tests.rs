@@ -23,6 +23,7 @@ fn shown(query: &[(&str, &str)]) -> String {
         sheet.gauge("b_now", "What it is.", &[("class", "a\"b\n\\")], value);
         sheet.counter("a_total", "How many.", &[], value + 2);
     }
+    sheets[0].counter("d", "By type.", &[("type", "t"), ("op", "o")], 5);
     let mut node = Sheet::new(&filter, None);
     node.push(Kind::Gauge, ("c", "All."), &[("ks", "k"), ("cf", "t")], 0.5);
     sheets.push(node);
@@ -43,6 +44,9 @@ x_b_now{class=\"a\\\"b\\n\\\\\",shard=\"1\"} 2
 # HELP x_c All.
 # TYPE x_c gauge
 x_c{ks=\"k\",cf=\"t\"} 0.5
+# HELP x_d By type.
+# TYPE x_d counter
+x_d{op=\"o\",shard=\"0\",type=\"t\"} 5
 ";
     assert_eq!(shown(&[]), expected);
 }

@@ -7,7 +7,7 @@ use cluster::{KeyspaceEntry, Schema, TableEntry, TableKind};
 use model::TableId;
 use std::future::Future;
 use std::rc::Rc;
-use storage::Storage;
+use storage::{CompactionKind, Storage};
 
 /// What the API says of the parameter `cf`.
 pub(super) const CF: &str = "Tables, with commas between; all without it";
@@ -80,14 +80,29 @@ pub(super) async fn flush(tables: Vec<TableId>) -> Result<(), Answer> {
     on_each(tables, flushed).await
 }
 
-/// Lets tables be compacted by themselves, or not.
+/// Lets tables be compacted by themselves, or not: then what goes on ends first, so that nobody who
+/// has asked for it sees files go.
 pub(super) async fn set_auto_compaction(tables: Vec<TableId>, wanted: bool) -> Answered {
     let set = move |storage: Rc<Storage>, table| async move {
         storage.set_auto_compaction(table, wanted);
+        if !wanted {
+            stop_compacting(&storage, table).await;
+        }
         Ok(())
     };
     on_each(tables, set).await?;
     Ok(Answer::done())
+}
+
+/// Ends what the strategy of a table has asked for.
+async fn stop_compacting(storage: &Storage, table: TableId) {
+    storage.stop_compactions(CompactionKind::Minor, Some(&[table]));
+    let kind = CompactionKind::Minor.name();
+    for one in storage.running_compactions() {
+        if one.table == table && one.kind == kind {
+            storage.end_of_compaction(one.id).await;
+        }
+    }
 }
 
 /// Lets merges forget deletions of tables, or not.
