@@ -286,7 +286,7 @@ public final class Exercise {
       System.out.println("FAILED no warnings: " + String.join("\n", warnings.texts.subList(
           0, Math.min(20, warnings.texts.size()))));
     }
-    System.out.println(passed + " passed, " + failed + " failed");
+    System.out.println("\n" + passed + " passed, " + failed + " failed");
     System.exit(failed == 0 ? 0 : 1);
   }
 }
