@@ -1,16 +1,14 @@
-//! Tags of tables. They are kept with the table's schema, where ScyllaDB keeps them, so that they
-//! change and replicate as the schema does.
+//! Tags of tables. They are kept with the table's schema, where and as ScyllaDB keeps them, so that
+//! they change and replicate as the schema does, and drivers can read them.
 //!
-//! ```text
-//! tags := count:be32 (name:be32_bytes value:be32_bytes)*
-//! ```
 //! Tags that begin with `system:table_` are the node's own: clients neither see nor set them. So is
 //! that in which ScyllaDB keeps the attribute by which items expire.
 
 use model::TableSchema;
 use model::schema::TableOptions;
+use model::schema::extension::{read_texts, write_texts};
 use std::collections::BTreeMap;
-use stdx::{Cursor, Damaged, Put};
+use stdx::Damaged;
 
 /// The extension of the schema.
 const EXTENSION: &str = "scylla_tags";
@@ -37,13 +35,8 @@ pub(crate) fn one<'s>(schema: &'s TableSchema, name: &str) -> Option<&'s str> {
 
 fn one_of<'s>(options: &'s TableOptions, name: &str) -> Option<&'s str> {
     let found = options.extensions.iter().find(|(name, _)| name == EXTENSION);
-    let mut cursor = Cursor::new(&found?.1);
-    let count = cursor.u32("tags").ok()?;
-    let mut pairs = (0..count).map_while(|_| {
-        Some((cursor.u32_bytes("a tag's name").ok()?, cursor.u32_bytes("a tag's value").ok()?))
-    });
-    let (_, value) = pairs.find(|(known, _)| *known == name.as_bytes())?;
-    std::str::from_utf8(value).ok()
+    let (_, value) = read_texts(&found?.1).flatten().find(|(known, _)| *known == name)?;
+    Some(value)
 }
 
 /// Gives a table these.
@@ -61,27 +54,13 @@ pub(crate) fn is_own(name: &str) -> bool {
 }
 
 fn encode(tags: &Tags) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.put_u32(tags.len() as u32);
-    for (name, value) in tags {
-        out.put_u32_bytes(name.as_bytes());
-        out.put_u32_bytes(value.as_bytes());
-    }
-    out
+    write_texts(tags.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 fn decode(bytes: &[u8]) -> Result<Tags, Damaged> {
-    let mut cursor = Cursor::new(bytes);
-    let count = cursor.u32("tags")?;
-    let mut tags = Tags::new();
-    for _ in 0..count {
-        let mut text = || {
-            let bytes = cursor.u32_bytes("a tag")?;
-            Ok::<_, Damaged>(String::from_utf8_lossy(bytes).into_owned())
-        };
-        tags.insert(text()?, text()?);
-    }
-    Ok(tags)
+    read_texts(bytes)
+        .map(|text| text.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        .collect()
 }
 
 #[cfg(test)]

@@ -12,12 +12,14 @@
 //!    [`TableSchema::content_version`].
 //!
 //! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`]
-//! (making and altering), [`cdc`] (logs of changes), `describe` (CQL text).
+//! (making and altering), [`cdc`] (logs of changes), [`extension`] (texts in extensions), `describe`
+//! (CQL text).
 
 mod builder;
 pub mod cdc;
 mod derived;
 mod describe;
+pub mod extension;
 pub mod fragments;
 mod function;
 

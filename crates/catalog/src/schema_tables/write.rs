@@ -12,6 +12,7 @@ use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uui
 use crate::schema::{Local, Schema, SchemaChange, TableEntry, Tablets};
 use crate::streams::Streams;
 use crate::system_tables::is_system_keyspace;
+use model::schema::extension::write_texts;
 use model::schema::{DroppedColumn, TableOptions};
 use model::value::collection::{write_collection, write_tuple};
 use model::{Column, ColumnKind, Keyspace, TableSchema, UserType, Uuid};
@@ -488,20 +489,11 @@ fn option_cells(options: &TableOptions) -> Vec<(&'static str, Option<Value>)> {
 fn extensions(options: &TableOptions) -> Vec<(String, Vec<u8>)> {
     let mut all = options.extensions.clone();
     if !options.cdc.is_empty() {
-        all.push((CDC_EXTENSION.to_owned(), serialized(&options.cdc)));
+        let texts = options.cdc.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        all.push((CDC_EXTENSION.to_owned(), write_texts(texts)));
         all.sort();
     }
     all
-}
-
-/// As ScyllaDB serializes a map of texts: `count:le32 (key:le32_bytes value:le32_bytes)*`.
-fn serialized(entries: &[(String, String)]) -> Vec<u8> {
-    let mut bytes = (entries.len() as u32).to_le_bytes().to_vec();
-    for text in entries.iter().flat_map(|(key, value)| [key, value]) {
-        bytes.put(&(text.len() as u32).to_le_bytes());
-        bytes.put(text.as_bytes());
-    }
-    bytes
 }
 
 /// The options that only ScyllaDB knows: absent unless set.
