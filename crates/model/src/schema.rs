@@ -12,8 +12,8 @@
 //!    [`TableSchema::content_version`].
 //!
 //! In reading order: [`View`] and [`Index`] (what is derived from a table), [`TableBuilder`]
-//! (making and altering), [`cdc`] (logs of changes), [`extension`] (texts in extensions), `describe`
-//! (CQL text).
+//! (making and altering), [`cdc`] (logs of changes), [`extension`] (texts in extensions),
+//! `describe` (CQL text).
 
 mod builder;
 pub mod cdc;

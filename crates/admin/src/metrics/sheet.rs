@@ -98,7 +98,7 @@ impl Bounds {
 
 impl Sheet {
     /// With a shard its samples have it as a label, where its name belongs among theirs: ScyllaDB's
-    /// have their labels by name, and what was written for it may look for the comma before or after.
+    /// have their labels by name, and what was written for it may look for a comma before or after.
     pub fn new(filter: &Filter, shard: Option<u16>) -> Sheet {
         let shard = shard.map(|shard| shard.to_string());
         Sheet {

@@ -1,4 +1,5 @@
-//! Texts by name, as ScyllaDB keeps them in an extension of a table and its drivers read them. Pure.
+//! Texts by name, as ScyllaDB keeps them in an extension of a table, and its drivers read them.
+//! Pure.
 //!
 //! ```text
 //! texts := count:le32 (name:le32_bytes value:le32_bytes)*
