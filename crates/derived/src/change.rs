@@ -8,7 +8,6 @@ use crate::place::Place;
 use crate::plan::{Form, Kind, Part, Projected, ViewPlan};
 use model::{ColumnId, TableSchema, Type};
 use mutation::collection::compare_paths;
-use mutation::row::ValuesAtBase;
 use mutation::{
     Cell, CellState, CollectionView, CollectionWriter, ColumnData, Marker, RowBuilder, RowView,
     Tombstone, row,
@@ -314,11 +313,7 @@ fn join<'r>(
 
 /// Whether a row has a column that the view has.
 fn has_any(plan: &ViewPlan, row: RowView<'_>) -> bool {
-    let has = |id: ColumnId| plan.columns.iter().any(|column| column.base == id);
-    match row.values_of_one_time() {
-        Some((_, mut values)) => values.any(|(id, _)| has(id)),
-        None => row.columns().any(|(id, _)| has(id)),
-    }
+    row.has_column(|id| plan.columns.iter().any(|column| column.base == id))
 }
 
 /// Adds the columns that the view has to a row of it.
@@ -327,17 +322,7 @@ fn project(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
         return;
     }
     if plan.is_in_order {
-        if let Some((timestamp, values)) = row.values_of_one_time() {
-            return project_values(plan, timestamp, values, out);
-        }
-        let mut wanted = plan.columns.iter().peekable();
-        for (id, data) in row.columns() {
-            while wanted.next_if(|column| column.base < id).is_some() {}
-            if let Some(column) = wanted.next_if(|column| column.base == id) {
-                copy(column, data, out);
-            }
-        }
-        return;
+        return project_in_order(plan, row, out);
     }
     let columns: SmallVec<[(ColumnId, ColumnData<'_>); 16]> = row.columns().collect();
     for column in &plan.columns {
@@ -347,18 +332,32 @@ fn project(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
     }
 }
 
-/// The same of a row that has nothing but values of one time, of a plan that is in order.
-fn project_values(plan: &ViewPlan, timestamp: i64, values: ValuesAtBase<'_>, out: &mut RowBuilder) {
-    let mut wanted = &plan.columns[..];
-    for (id, value) in values {
-        while let [first, rest @ ..] = wanted
+/// The same of a plan that is in order.
+fn project_in_order(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
+    let mut left = &plan.columns[..];
+    // Ids ascend in both.
+    let mut wanted = |id: ColumnId| {
+        while let [first, rest @ ..] = left
             && first.base <= id
         {
-            wanted = rest;
+            left = rest;
             if first.base == id {
-                let is_whole = first.form == Form::Whole;
-                out.cell(first.view, Cell::live(timestamp, if is_whole { value } else { &[] }));
+                return Some(first);
             }
+        }
+        None
+    };
+    // Most rows have nothing but values of one time.
+    let (timestamp, mut values) = row.first_values();
+    for (id, value) in values.by_ref() {
+        if let Some(column) = wanted(id) {
+            let value = if column.form == Form::Whole { value } else { &[] };
+            out.cell(column.view, Cell::live(timestamp, value));
+        }
+    }
+    for (id, data) in row.columns_behind(&values) {
+        if let Some(column) = wanted(id) {
+            copy(column, data, out);
         }
     }
 }

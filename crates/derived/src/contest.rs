@@ -85,7 +85,8 @@ impl<'r> Contest<'r> {
     ) -> Outcome<'r> {
         let new = self.winner.and_then(&shown);
         let old = self.old.and_then(&shown);
-        let late = self.update.and_then(&shown);
+        // Of what has won there is no more to be told than of what is found now.
+        let late = self.update.filter(|_| self.update != self.winner).and_then(&shown);
         let is = |a: &Cow<'_, [u8]>, b: &Option<Cow<'_, [u8]>>| {
             b.as_ref().is_some_and(|b| is_one_row(ty, a, b))
         };

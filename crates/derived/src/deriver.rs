@@ -48,6 +48,8 @@ impl<'a> Deriver<'a> {
     }
 
     /// The same; [`Deriver::finish_reused`] gives the buffers back.
+    // Made where it stays: it is large.
+    #[inline]
     pub fn reusing(
         base: &'a TableSchema,
         plans: &'a [ViewPlan],
@@ -63,7 +65,7 @@ impl<'a> Deriver<'a> {
         let mut rest = write.rows();
         let mut ranges = RangeTombstoneList::new();
         write.ranges().for_each(|range| ranges.insert(&base.order, range));
-        let mut deriver = Deriver {
+        Deriver {
             base,
             plans,
             write,
@@ -77,9 +79,7 @@ impl<'a> Deriver<'a> {
             range: Tombstone::NONE,
             scratch: std::mem::take(&mut buffers.row),
             out: Out::of(write.bytes().len(), buffers),
-        };
-        deriver.delete_partitions();
-        deriver
+        }
     }
 
     /// How many rows of views there are to take.
@@ -93,21 +93,27 @@ impl<'a> Deriver<'a> {
     }
 
     /// The rest.
-    pub fn finish(self) -> DerivedList {
-        self.finish_reused().0
+    pub fn finish(mut self) -> DerivedList {
+        self.finish_all();
+        self.out.take()
     }
 
-    /// The rest, and the buffers that it was made with.
-    pub fn finish_reused(mut self) -> (DerivedList, Buffers) {
+    /// The rest, and the buffers that it was made with, which it has no more.
+    pub fn finish_reused(&mut self) -> (DerivedList, Buffers) {
+        self.finish_all();
+        let derived = self.out.take();
+        let mut buffers = self.out.take_buffers();
+        buffers.row = std::mem::take(&mut self.scratch);
+        (derived, buffers.trimmed())
+    }
+
+    fn finish_all(&mut self) {
+        self.delete_partitions();
         self.finish_statics();
         while let Some((key, row)) = self.next.take() {
             self.next = self.rest.next();
             self.derive(key, nothing(), row);
         }
-        let derived = self.out.take();
-        let mut buffers = self.out.into_buffers();
-        buffers.row = self.scratch;
-        (derived, buffers.trimmed())
     }
 
     /// Of views whose partitions are those of the base table: one deletion each.

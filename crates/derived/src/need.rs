@@ -90,10 +90,8 @@ fn touches(plan: &ViewPlan, row: RowView<'_>) -> bool {
         | Kind::Elements { column, .. }
         | Kind::Attributes { column, .. } => *column,
     };
-    !row.tombstone().is_none()
-        || row.columns().any(|(id, _)| {
-            id == column || plan.columns.iter().any(|projected| projected.base == id)
-        })
+    let is_projected = |id| plan.columns.iter().any(|projected| projected.base == id);
+    !row.tombstone().is_none() || row.has_column(|id| id == column || is_projected(id))
 }
 
 /// Gathers what is wanted of rows.
@@ -122,14 +120,15 @@ impl<'b> Wanted<'b> {
         if part == Part::Nothing {
             return;
         }
-        let oldest = row.oldest_live();
-        // A deletion ends what it ends, whatever else was deleted.
-        let is_vain = part == Part::Deletions && oldest == i64::MAX;
-        if is_vain {
-            return;
+        if part == Part::Deletions {
+            let oldest = row.oldest_live();
+            // A deletion ends what it ends, whatever else was deleted.
+            if oldest == i64::MAX {
+                return;
+            }
+            self.oldest = self.oldest.min(oldest);
         }
         self.most = self.most.max(part);
-        self.oldest = self.oldest.min(oldest);
         let key = Bytes::copy_from(key);
         let range = ClusteringRange {
             start: ClusteringPosition::before(key.clone()),

@@ -68,13 +68,15 @@ struct Open<'a> {
 
 impl<'a> Out<'a> {
     /// For a write of so many bytes.
+    #[inline]
     pub(crate) fn of(bytes: usize, buffers: Buffers) -> Out<'a> {
         Out { open: SmallVec::new(), buffers, rows: 0, bytes }
     }
 
     /// What was given to it.
-    pub(crate) fn into_buffers(self) -> Buffers {
-        self.buffers
+    pub(crate) fn take_buffers(&mut self) -> Buffers {
+        debug_assert!(self.open.is_empty(), "bounded: {} partitions are left", self.open.len());
+        std::mem::take(&mut self.buffers)
     }
 
     /// Rows that wait.

@@ -5,7 +5,6 @@ use model::key::{
     check_clustering, check_partition_key, clustering_components, compose_partition_key,
     partition_key_component, push_clustering,
 };
-use smallvec::SmallVec;
 
 /// Where a column of a view's key has its value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +91,17 @@ impl ViewKey {
 
     /// Sets the key of the partition alone.
     pub(crate) fn set_partition(&mut self, sources: &[Source], place: &Place<'_>) -> bool {
-        let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
-        for source in sources {
-            let Some(part) = place.part(*source) else { return false };
-            parts.push(part);
+        if sources.iter().any(|source| place.part(*source).is_none()) {
+            return false;
         }
+        let parts = || sources.iter().map(|source| place.part(*source).unwrap_or_default());
         // An empty value is a key like others here: the base table has that row.
-        let is_empty = parts.len() == 1 && parts[0].is_empty();
-        if !is_empty && check_partition_key(parts.iter().copied()).is_err() {
+        let is_empty = sources.len() == 1 && parts().all(<[u8]>::is_empty);
+        if !is_empty && check_partition_key(parts()).is_err() {
             return false;
         }
         self.partition.clear();
-        compose_partition_key(parts.into_iter(), &mut self.partition);
+        compose_partition_key(parts(), &mut self.partition);
         true
     }
 

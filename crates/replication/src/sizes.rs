@@ -34,7 +34,7 @@ impl Coordinator {
         }
         let mutation = match table.log {
             None => mutation,
-            Some(_) => self.logged(table, mutation, options, Origin::Client).await?,
+            Some(_) => self.logged((table, token), mutation, options, Origin::Client).await?,
         };
         self.admit_write(table, options)?;
         check_place(table, token, &mutation);

@@ -174,11 +174,11 @@ impl<'a> Scribe<'a> {
             }
         });
         if self.plan.is_in_order
-            && let Body::Cells(Cells { row: cells, part: Part::Whole, .. }) = &record.body
+            && let Body::Cells(Cells { row: cells, is_plain: true, .. }) = &record.body
             && self.plan.options.delta == Delta::Full
-            && let Some((_, values)) = cells.values_of_one_time()
         {
             // As nearly all are.
+            let (_, values) = cells.first_values();
             let mut row = row.as_marker();
             self.head(record, is_last, |id, value| row.put(id, value));
             let mut columns = self.plan.columns.iter().peekable();

@@ -37,6 +37,8 @@ pub(super) struct Cells<'w> {
     /// Seconds; 0: they live for ever, or are deletions.
     pub(super) ttl: i32,
     pub(super) part: Part,
+    /// Whether the row has nothing but values of one time, which live for ever.
+    pub(super) is_plain: bool,
 }
 
 /// Which of them.
@@ -160,7 +162,7 @@ pub(super) fn only_change(write: FrozenView<'_>) -> Option<Change<'_>> {
     }
     let (key, row) = write.rows().next()?;
     let (time, _) = row.values_of_one_time()?;
-    let cells = Cells { row, ttl: 0, part: Part::Whole };
+    let cells = Cells { row, ttl: 0, part: Part::Whole, is_plain: true };
     let deed = match row.marker() {
         Some(_) => Deed::Insert(key, cells),
         None => Deed::Update(key, cells),
@@ -286,13 +288,14 @@ impl Survey {
             let is_insert = marker_of(row).is_some();
             let has_any = is_insert || row.columns().next().is_some();
             if let (true, Some(time), Some(ttl)) = (has_any, self.time, self.ttl) {
-                let cells = Cells { row, ttl, part: Part::Whole };
+                let is_plain = row.values_of_one_time().is_some();
+                let cells = Cells { row, ttl, part: Part::Whole, is_plain };
                 out.push(Change { time, deed: deed(is_insert, cells) });
             }
             return;
         }
         for Layer { time, ttl, has_marker, has_atomics, has_collections } in layers(row) {
-            let cells = |part| Cells { row, ttl, part };
+            let cells = |part| Cells { row, ttl, part, is_plain: false };
             if has_marker {
                 out.push(Change { time, deed: deed(true, cells(Part::Atomics)) });
             }

@@ -332,11 +332,24 @@ impl RowBuilder {
 
 /// Puts the length of what `out` holds from `at` on before it, as a vint.
 pub(crate) fn put_length_before(out: &mut Vec<u8>, at: usize) {
-    let bytes = out.len() - at;
-    let (length, length_bytes) = stdx::vint::encode(bytes as u64);
-    out.put(&length[..length_bytes]);
-    out.copy_within(at..at + bytes, at + length_bytes);
-    out[at..at + length_bytes].copy_from_slice(&length[..length_bytes]);
+    let (length, length_bytes) = stdx::vint::encode((out.len() - at) as u64);
+    // As nearly all are.
+    match length {
+        [a, ..] if length_bytes == 1 => put_before(out, at, [a]),
+        [a, b, ..] if length_bytes == 2 => put_before(out, at, [a, b]),
+        _ => {
+            out.splice(at..at, length[..length_bytes].iter().copied());
+        }
+    }
+}
+
+/// Puts these bytes before what `out` holds from `at` on.
+#[inline]
+fn put_before<const N: usize>(out: &mut Vec<u8>, at: usize, bytes: [u8; N]) {
+    let end = out.len();
+    out.put(&bytes);
+    out.copy_within(at..end, at + N);
+    out[at..at + N].copy_from_slice(&bytes);
 }
 
 fn put_tombstone(out: &mut Vec<u8>, tombstone: Tombstone) {

@@ -355,6 +355,13 @@ impl<'a> RowView<'a> {
         let holds_some = self.marker.is_some() || !self.columns.is_empty();
         (is_whole && holds_some).then(|| (self.base, self.at_base()))
     }
+    /// Of a row with a marker that expires and no deletion: its values that have the time and the
+    /// lifetime of the marker, up to the first column that is anything else.
+    #[inline]
+    pub fn values_as_marker(&self) -> Option<ValuesAsMarker<'a>> {
+        let is_expiring = self.bytes.first() == Some(&(HAS_MARKER | MARKER_EXPIRES | HAS_BASE));
+        is_expiring.then_some(ValuesAsMarker { rest: self.columns })
+    }
     /// The time of a row that holds something, all of which was written at once: values that live
     /// for ever, or for as long as the marker. `None`: of any other row.
     #[inline]
@@ -367,13 +374,7 @@ impl<'a> RowView<'a> {
         let as_marker = if flags & MARKER_EXPIRES == 0 { 0 } else { EXPIRING_AS_MARKER };
         // What a head of one byte does not have, of such a value.
         let others = 0x80 | (FORM_MASK & !as_marker);
-        let mut at = 0;
-        while let Some([head, length]) = self.columns.get(at..).and_then(<[u8]>::first_chunk)
-            && head & others == 0
-            && *length < 0x80
-        {
-            at += 2 + *length as usize;
-        }
+        let at = short_columns(self.columns, others);
         let mut cursor = Cursor::new(self.columns.get(at..).unwrap_or(self.columns));
         while !cursor.is_empty() {
             let form = cursor.vint("column head").ok()? as u8 & FORM_MASK;
@@ -398,9 +399,33 @@ impl<'a> RowView<'a> {
         let rest = self.columns.get(offset..).unwrap_or(&[]);
         Columns { cursor: Cursor::new(rest), base: self.base, marker: self.marker }
     }
+    /// Its columns in two parts: its timestamp with the values that have it, which live for ever,
+    /// up to the first column that is anything else; and those from there on
+    /// ([`RowView::columns_behind`]).
+    #[inline]
+    pub fn first_values(&self) -> (i64, ValuesAtBase<'a>) {
+        (self.base, self.at_base())
+    }
+    /// The columns that `values`, of [`RowView::first_values`], has not come to.
+    #[inline]
+    pub fn columns_behind(&self, values: &ValuesAtBase<'a>) -> Columns<'a> {
+        Columns { cursor: Cursor::new(values.rest), base: self.base, marker: self.marker }
+    }
+    /// Whether it has a column whose id is wanted.
+    #[inline]
+    pub fn has_column(&self, mut wanted: impl FnMut(ColumnId) -> bool) -> bool {
+        let (_, mut values) = self.first_values();
+        values.by_ref().any(|(id, _)| wanted(id))
+            || self.columns_behind(&values).any(|(id, _)| wanted(id))
+    }
     /// One column. Walks over the columns before it.
     pub fn column(&self, id: ColumnId) -> Option<ColumnData<'a>> {
-        let found = self.columns().find(|(column, _)| id <= *column);
+        // Most columns are values of the row's own time.
+        let (timestamp, mut values) = self.first_values();
+        if let Some((column, value)) = values.find(|(column, _)| id <= *column) {
+            return (column == id).then(|| ColumnData::Atomic(Cell::live(timestamp, value)));
+        }
+        let found = self.columns_behind(&values).find(|(column, _)| id <= *column);
         found.filter(|(column, _)| *column == id).map(|(_, data)| data)
     }
     /// The greatest timestamp of anything in the row.
@@ -418,6 +443,24 @@ impl<'a> RowView<'a> {
             })
         })
     }
+}
+
+/// Where the columns end that begin so: with heads of one byte that has none of these bits, and
+/// lengths of one byte. May be past the end where that is damaged.
+#[inline]
+fn short_columns(columns: &[u8], others: u8) -> usize {
+    const _: () = assert!(LIVE_AT_BASE == 0, "a head of a live value has no bit of a form");
+    let others = u16::from_le_bytes([others, 0x80]);
+    let mut at = 0;
+    while let Some(both) = columns.get(at..).and_then(<[u8]>::first_chunk) {
+        // Head and length, looked at together.
+        let both = u16::from_le_bytes(*both);
+        if both & others != 0 {
+            break;
+        }
+        at += 2 + usize::from(both >> 8);
+    }
+    at
 }
 
 fn read_tombstone(cursor: &mut Cursor<'_>, is_there: bool) -> Result<Tombstone, Damaged> {
@@ -452,13 +495,7 @@ impl<const AT_BASE: bool> Values<'_, AT_BASE> {
     #[inline]
     pub(crate) fn reach_the_end(mut self) -> bool {
         // As `next`, without a look at ids and values.
-        let mut at = 0;
-        while let Some([head, length]) = self.rest.get(at..).and_then(<[u8]>::first_chunk)
-            && head & (0x80 | FORM_MASK) == LIVE_AT_BASE
-            && *length < 0x80
-        {
-            at += 2 + *length as usize;
-        }
+        let at = short_columns(self.rest, 0x80 | FORM_MASK);
         self.rest = self.rest.get(at..).unwrap_or(self.rest);
         self.by_ref().for_each(drop);
         self.is_at_end()
@@ -492,6 +529,35 @@ impl<'a, const AT_BASE: bool> Values<'a, AT_BASE> {
                 cursor.vint("cell timestamp").ok()?;
             }
             _ => return None,
+        }
+        let value = cursor.vint_bytes("cell value").ok()?;
+        self.rest = cursor.rest();
+        Some((ColumnId(u32::try_from(head >> FORM_BITS).ok()?), value))
+    }
+}
+
+/// Iterator of [`RowView::values_as_marker`], in order of id.
+#[derive(Clone, Debug)]
+pub struct ValuesAsMarker<'a> {
+    rest: &'a [u8],
+}
+
+impl ValuesAsMarker<'_> {
+    /// Whether it came to the end of the row, and not to a column of another kind.
+    #[inline]
+    pub fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl<'a> Iterator for ValuesAsMarker<'a> {
+    type Item = (ColumnId, &'a [u8]);
+    #[inline]
+    fn next(&mut self) -> Option<(ColumnId, &'a [u8])> {
+        let mut cursor = Cursor::new(self.rest);
+        let head = cursor.vint("column head").ok()?;
+        if head as u8 & FORM_MASK != EXPIRING_AS_MARKER {
+            return None;
         }
         let value = cursor.vint_bytes("cell value").ok()?;
         self.rest = cursor.rest();

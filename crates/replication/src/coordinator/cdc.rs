@@ -69,6 +69,7 @@ pub(crate) enum Logging {
 /// A write whose images need the state before it.
 pub(crate) struct Imaged {
     table: Rc<TableEntry>,
+    token: Token,
     known: Rc<Known>,
     command: ReadCommand,
     write: FrozenMutation,
@@ -76,16 +77,16 @@ pub(crate) struct Imaged {
 }
 
 impl Coordinator {
-    /// A write of a table that has a log, with what it adds to it.
+    /// A write of a table that has a log, of the partition at `token`, with what it adds to it.
     pub(crate) async fn logged(
         &self,
-        table: &TableEntry,
+        (table, token): (&TableEntry, Token),
         write: FrozenMutation,
         options: &WriteOptions,
         origin: Origin,
     ) -> Result<FrozenMutation, WriteError> {
         debug_assert!(table.log.is_some(), "no-vain-read: {} has no log", table.schema.name);
-        match self.begin_logging(table.schema.id, write, origin)? {
+        match self.begin_logging((table.schema.id, token), write, origin)? {
             Logging::Done(logged) => Ok(logged.attached()),
             Logging::Waits(imaged) => self.read_images(imaged, options).await,
         }
@@ -101,7 +102,10 @@ impl Coordinator {
             let each = entries.into_iter().map(async |BatchEntry { table, token, mutation }| {
                 let mutation = match table.log {
                     None => mutation,
-                    Some(_) => self.logged(&table, mutation, options, Origin::Client).await?,
+                    Some(_) => {
+                        let place = (&*table, token);
+                        self.logged(place, mutation, options, Origin::Client).await?
+                    }
                 };
                 Ok(BatchEntry { table, token, mutation })
             });
@@ -113,7 +117,7 @@ impl Coordinator {
     /// read. One that has rows of a log has all of them.
     pub(crate) fn begin_logging(
         &self,
-        table: TableId,
+        (table, token): (TableId, Token),
         write: FrozenMutation,
         origin: Origin,
     ) -> Result<Logging, WriteError> {
@@ -133,18 +137,20 @@ impl Coordinator {
         if view.has_attached() {
             return Ok(Logging::Done(Logged::as_it_is(write)));
         }
+        debug_assert!(token == Token::of(view.key()), "made-once: the token of another key");
         let now = wall_micros();
-        match known.plan.read(view, now_secs(now)) {
+        let is_read = known.plan.has_images();
+        match is_read.then(|| known.plan.read(view, now_secs(now))).flatten() {
             None => {
                 let before = &Before::nothing();
                 let what = LogWrite { write: view, before, origin, now: now_secs(now) };
-                let rows = self.log_rows(table, &known, &what, now)?;
+                let rows = self.log_rows((table, token), &known, &what, now)?;
                 Ok(Logging::Done(Logged { write, rows }))
             }
             Some(command) => {
                 let command = ReadCommand { bytes_max: PAGE_BYTES_MAX, ..command };
                 let table = table.clone();
-                Ok(Logging::Waits(Box::new(Imaged { table, known, command, write, origin })))
+                Ok(Logging::Waits(Box::new(Imaged { table, token, known, command, write, origin })))
             }
         }
     }
@@ -158,7 +164,7 @@ impl Coordinator {
         Erased::new(move || async move {
             let level = level_of_images(options.consistency);
             let until = Instant::now() + options.timeout;
-            let (table, token) = (imaged.table.clone(), imaged.token()?);
+            let (table, token) = (imaged.table.clone(), imaged.token);
             debug_assert!(!level.is_serial(), "read-before: images at {level:?}");
             let read = async |command: &ReadCommand| {
                 let left = until - Instant::now();
@@ -172,12 +178,11 @@ impl Coordinator {
     /// The rows of the log (*made-once*), at a time in microseconds.
     fn log_rows(
         &self,
-        table: &TableEntry,
+        (table, token): (&TableEntry, Token),
         known: &Known,
         what: &LogWrite<'_>,
         now: i64,
     ) -> Result<LogRows, WriteError> {
-        let token = Token::of(what.write.key());
         debug_assert!(
             what.write.table() == known.base.id,
             "of-this-version: a write of another table"
@@ -198,12 +203,14 @@ impl Coordinator {
         (shard, token): (u16, Token),
         logged: Logged,
     ) -> Result<(), storage::WriteError> {
-        if shard != self.shard || !self.enter_together(table, token, &logged.rows) {
+        let is_own = shard == self.shard;
+        let tokens = is_own.then(|| self.enter_together(table, token, &logged.rows)).flatten();
+        let Some(tokens) = tokens else {
             return Box::pin(self.apply(shard, logged.attached())).await;
-        }
+        };
         let Logged { write, rows } = logged;
         debug_assert!(!rows.is_empty(), "both-or-neither: {} has no log", table.schema.name);
-        self.storage.apply_with(write, rows).await
+        self.storage.apply_with(write, tokens.into_iter().zip(rows).collect()).await
     }
 }
 
@@ -220,18 +227,13 @@ impl Logged {
 }
 
 impl Imaged {
-    fn token(&self) -> Result<Token, WriteError> {
-        let view = FrozenView::trusted(&self.write.0).map_err(damaged)?;
-        Ok(Token::of(view.key()))
-    }
-
     /// Reads the state before, page by page (*read-before*).
     pub(crate) async fn finish(
         self,
         coordinator: &Coordinator,
         read: impl AsyncFn(&ReadCommand) -> Result<Page, ReadError>,
     ) -> Result<FrozenMutation, WriteError> {
-        let Imaged { table, known, mut command, write, origin } = self;
+        let Imaged { table, token, known, mut command, write, origin } = self;
         let (mut before, mut bytes) = (Before::nothing(), 0);
         loop {
             let page = read(&command).await.map_err(WriteError::Unread)?;
@@ -253,7 +255,7 @@ impl Imaged {
         }
         let (view, now) = (FrozenView::trusted(&write.0).map_err(damaged)?, wall_micros());
         let what = LogWrite { write: view, before: &before, origin, now: now_secs(now) };
-        let rows = coordinator.log_rows(&table, &known, &what, now)?;
+        let rows = coordinator.log_rows((&table, token), &known, &what, now)?;
         Ok(Logged { write, rows }.attached())
     }
 }

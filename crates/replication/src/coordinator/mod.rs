@@ -291,7 +291,7 @@ impl Coordinator {
         let mut rows = LogRows::new();
         let mut mutation = mutation;
         if table.log.is_some() {
-            match self.begin_logging(table.schema.id, mutation, Origin::Client)? {
+            match self.begin_logging((table.schema.id, token), mutation, Origin::Client)? {
                 Logging::Done(logged) => (mutation, rows) = (logged.write, logged.rows),
                 Logging::Waits(imaged) => mutation = self.read_images(imaged, options).await?,
             }

@@ -168,7 +168,8 @@ async fn delete_for_all(
     let options = WriteOptions { consistency, timeout: PAGE_TIMEOUT, kind, limit: None };
     let written = match table.log {
         Some(_) => {
-            let logged = coordinator.logged(table, deletion, &options, Origin::RowTtl).await;
+            let place = (table, token);
+            let logged = coordinator.logged(place, deletion, &options, Origin::RowTtl).await;
             let logged = logged.map_err(|error| error.to_string())?;
             coordinator.write(table, token, logged, &options).await
         }

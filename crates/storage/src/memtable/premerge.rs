@@ -44,9 +44,12 @@ const _: () = assert!(WHOLE_BYTES_MAX < PIECE_BYTES && PIECE_BYTES <= LARGE_BYTE
 /// Timestamps that are looked at between two looks at the clock.
 const CELLS_PER_STEP: usize = 256;
 
-/// What of a mutation is merged.
+/// What of a mutation is merged: of most nothing, and then it is passed on as a word.
 #[derive(Default)]
-pub(crate) struct Premerged {
+pub(crate) struct Premerged(Option<Box<Ahead>>);
+
+#[derive(Default)]
+struct Ahead {
     whole: Option<Whole>,
     /// By their numbers among the rows of the mutation, of which the static row is the first.
     rows: VecDeque<(usize, Merged)>,
@@ -90,7 +93,7 @@ impl Memtable {
         let many = ROWS_AT_ONCE < view.row_count() + view.range_count();
         if many && watch.bytes == usize::MAX {
             let whole = Some(self.merge_whole(schema, key, view).await);
-            return Premerged { whole, oldest, ..Premerged::default() };
+            return Premerged::of(Ahead { whole, oldest, ..Ahead::default() });
         }
         let mut rows = VecDeque::new();
         let first = view.static_row().map(|row| (None, row));
@@ -102,7 +105,7 @@ impl Memtable {
             }
         }
         debug_assert!(rows.len() <= view.row_count() + 1, "same-row: {} of them", rows.len());
-        Premerged { rows, oldest, ..Premerged::default() }
+        Premerged::of(Ahead { rows, oldest, ..Ahead::default() })
     }
 
     async fn merge_whole(
@@ -166,6 +169,10 @@ async fn oldest_of(view: &FrozenView<'_>) -> i64 {
 }
 
 impl Premerged {
+    fn of(ahead: Ahead) -> Premerged {
+        Premerged(Some(Box::new(ahead)))
+    }
+
     /// Puts the whole partition into its place, which is new or not, if it is merged with what is
     /// there; whether it did.
     #[inline]
@@ -175,14 +182,16 @@ impl Premerged {
         scratch: &mut Scratch,
         grown: &mut Grown,
     ) -> bool {
-        let Some(whole) = &mut self.whole else { return false };
+        let Some(Ahead { whole: Some(whole), rows, .. }) = self.0.as_deref_mut() else {
+            return false;
+        };
         let is_of_it = match &whole.base {
             None => is_new,
             Some(base) => Rc::ptr_eq(base, place),
         };
         match whole.partition.take().filter(|_| is_of_it) {
             Some(partition) => {
-                debug_assert!(self.rows.is_empty(), "same-row: rows beside the whole partition");
+                debug_assert!(rows.is_empty(), "same-row: rows beside the whole partition");
                 grown.merge(whole.grown);
                 scratch.litter.append(&mut whole.scratch.litter);
                 scratch.is_huge |= whole.scratch.is_huge;
@@ -196,30 +205,36 @@ impl Premerged {
     /// The oldest timestamp of the data of the mutation, deletions left out, if anybody has looked.
     #[inline]
     pub(super) fn oldest(&self) -> Option<i64> {
-        debug_assert!(self.oldest.is_some() || self.whole.is_none(), "same-row: nobody has looked");
-        self.oldest
+        let ahead = self.0.as_deref()?;
+        debug_assert!(
+            ahead.oldest.is_some() || ahead.whole.is_none(),
+            "same-row: nobody has looked"
+        );
+        ahead.oldest
     }
 
     /// How many rows of the whole partition are new, and range tombstones at most.
     pub(super) fn rows_added(&self) -> usize {
-        self.whole.as_ref().map_or(0, |whole| whole.added)
+        let whole = self.0.as_ref().and_then(|ahead| ahead.whole.as_ref());
+        whole.map_or(0, |whole| whole.added)
     }
 
     /// Whether nothing is left that was merged row by row.
     pub(super) fn is_used_up(&self) -> bool {
-        self.rows.is_empty()
+        self.0.as_ref().is_none_or(|ahead| ahead.rows.is_empty())
     }
 
     /// What the next row of the mutation has become, if it was merged ahead.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Merged> {
-        let (number, _) = self.rows.front()?;
-        self.passed += 1;
-        debug_assert!(self.passed <= *number + 1, "same-row: {number} was passed over");
-        if *number + 1 != self.passed {
+        let Ahead { rows, passed, .. } = self.0.as_deref_mut()?;
+        let (number, _) = rows.front()?;
+        *passed += 1;
+        debug_assert!(*passed <= *number + 1, "same-row: {number} was passed over");
+        if *number + 1 != *passed {
             return None;
         }
-        self.rows.pop_front().map(|(_, merged)| merged)
+        rows.pop_front().map(|(_, merged)| merged)
     }
 }
 

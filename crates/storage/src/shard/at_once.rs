@@ -5,9 +5,10 @@
 
 use super::Shard;
 use super::before::Before;
-use super::deriving::{Deriving, Follower, Promise};
+use super::deriving::{Deriving, Promise};
 use super::write::{Entered, Target};
 use crate::error::WriteError;
+use model::Token;
 use mutation::{FrozenMutation, FrozenView};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -32,13 +33,17 @@ impl Shard {
     pub(crate) async fn apply_with(
         &self,
         mutation: &FrozenMutation,
-        others: SmallVec<[FrozenMutation; 1]>,
+        others: SmallVec<[(Token, FrozenMutation); 1]>,
     ) -> Result<(), WriteError> {
-        debug_assert!(!others.contains(mutation), "one-group: a mutation with itself");
+        debug_assert!(
+            others.iter().all(|(_, other)| other != mutation),
+            "one-group: a mutation with itself"
+        );
         match self.enter_with(mutation, &others)? {
             Some(entered) => self.keep(entered, Promise::AsConfigured).await,
             None => {
-                let carries = mutation.clone().attach(others.into_vec());
+                let others = others.into_iter().map(|(_, other)| other).collect();
+                let carries = mutation.clone().attach(others);
                 Box::pin(self.apply(&carries)).await
             }
         }
@@ -48,7 +53,7 @@ impl Shard {
     fn enter_with(
         &self,
         mutation: &FrozenMutation,
-        others: &[FrozenMutation],
+        others: &[(Token, FrozenMutation)],
     ) -> Result<Option<Entered>, WriteError> {
         let target = self.target(mutation)?;
         let Target { table, view, .. } = &target;
@@ -62,7 +67,7 @@ impl Shard {
         }
         let Some(deriving) = self.deriving.borrow().clone() else { return Ok(None) };
         debug_assert!(!view.has_attached(), "one-group: {} carries others besides", table.id);
-        let views = others.iter().map(|other| FrozenView::trusted(&other.0));
+        let views = others.iter().map(|(token, other)| (*token, FrozenView::trusted(&other.0)));
         let entered = self.enter_at_once((&target, view), views);
         if entered.is_some() {
             deriving.entered(others.len());
@@ -80,7 +85,7 @@ impl Shard {
         }
         let deriving: Rc<dyn Deriving> = self.deriving.borrow().clone()?;
         let following = deriving.at_once(*view, &Before::new(table, tablet, key))?;
-        let others = || following.others.iter().map(Follower::view);
+        let others = || following.others.iter().map(|other| (other.token(), other.view()));
         let entered = match &following.alone {
             None => self.enter_at_once((target, view), others())?,
             Some(alone) => {

@@ -30,7 +30,7 @@ use super::Shard;
 use super::before::Before;
 use crate::error::WriteError;
 use crate::table::Table;
-use model::TableId;
+use model::{TableId, Token};
 use mutation::{FrozenMutation, FrozenView};
 use reader::LocalFuture;
 use smallvec::SmallVec;
@@ -72,12 +72,12 @@ pub struct Following<'m> {
     pub others: SmallVec<[Follower<'m>; 2]>,
 }
 
-/// A mutation that enters with another.
+/// A mutation that enters with another, with the token of its partition.
 #[derive(Debug)]
 pub enum Follower<'m> {
     /// Where it stands in the mutation that carries it.
-    Carried(&'m [u8]),
-    Derived(FrozenMutation),
+    Carried(Token, &'m [u8]),
+    Derived(Token, FrozenMutation),
 }
 
 impl Follower<'_> {
@@ -85,8 +85,16 @@ impl Follower<'_> {
     #[inline]
     pub fn view(&self) -> Result<FrozenView<'_>, Damaged> {
         match self {
-            Follower::Carried(bytes) => FrozenView::trusted(bytes),
-            Follower::Derived(mutation) => FrozenView::trusted(&mutation.0),
+            Follower::Carried(_, bytes) => FrozenView::trusted(bytes),
+            Follower::Derived(_, mutation) => FrozenView::trusted(&mutation.0),
+        }
+    }
+
+    /// The token of its partition.
+    #[inline]
+    pub fn token(&self) -> Token {
+        match self {
+            Follower::Carried(token, _) | Follower::Derived(token, _) => *token,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::config::Log;
 use crate::error::WriteError;
 use crate::memtable::Premerged;
 use crate::table::{Table, Tablet};
-use model::{DecoratedKey, TableId};
+use model::{DecoratedKey, TableId, Token};
 use mutation::{FrozenMutation, FrozenView};
 use runtime::time::{Instant, timeout};
 use smallvec::SmallVec;
@@ -43,13 +43,17 @@ impl Shard {
         mutation: &'m FrozenMutation,
     ) -> Result<Target<'m>, WriteError> {
         // Made by a builder, or checked where it came in (*vouched-for*).
-        self.target_of(FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?)
+        let view = FrozenView::trusted(&mutation.0).map_err(WriteError::Damaged)?;
+        self.target_of(view, Token::of(view.key()))
     }
 
-    fn target_of<'m>(&self, view: FrozenView<'m>) -> Result<Target<'m>, WriteError> {
+    /// Of the partition at `token`.
+    #[inline]
+    fn target_of<'m>(&self, view: FrozenView<'m>, token: Token) -> Result<Target<'m>, WriteError> {
+        debug_assert!(token == Token::of(view.key()), "own-alone: the token of another key");
         let id = view.table();
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
-        let key = DecoratedKey::new(Bytes::copy_from(view.key()));
+        let key = DecoratedKey { token, key: Bytes::copy_from(view.key()) };
         let tablet = table.tablet_of(key.token).ok_or(WriteError::UnknownTable(id))?;
         debug_assert!(
             tablet.share.is_none_or(|share| share.holds(key.token)),
@@ -136,13 +140,13 @@ impl Shard {
     pub(super) fn enter_at_once<'m>(
         &self,
         (first, alone): (&Target<'_>, &FrozenView<'_>),
-        following: impl Iterator<Item = Result<FrozenView<'m>, Damaged>>,
+        following: impl Iterator<Item = (Token, Result<FrozenView<'m>, Damaged>)>,
     ) -> Option<Entered> {
         debug_assert!(alone.key() == &first.key.key[..], "one-group: of another partition");
         let kind = first.table.log;
         let mut others: SmallVec<[Target<'_>; 2]> = SmallVec::new();
-        for one in following {
-            let target = self.target_of(one.ok()?).ok()?;
+        for (token, one) in following {
+            let target = self.target_of(one.ok()?, token).ok()?;
             let table = &target.table;
             debug_assert!(!table.derives.get(), "nothing-underived: of {}", table.id);
             if table.log != kind || table.newer_than_drops(&target.view).is_some() {

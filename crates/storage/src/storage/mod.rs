@@ -256,12 +256,12 @@ impl Storage {
         self.shard.apply(&mutation).await
     }
 
-    /// As [`Storage::apply`], of a mutation and others of this shard that are to be written with
-    /// it, or not at all.
+    /// As [`Storage::apply`], of a mutation and others of this shard, with the tokens of their
+    /// partitions, that are to be written with it, or not at all.
     pub async fn apply_with(
         &self,
         mutation: FrozenMutation,
-        others: SmallVec<[FrozenMutation; 1]>,
+        others: SmallVec<[(Token, FrozenMutation); 1]>,
     ) -> Result<(), WriteError> {
         self.shard.apply_with(&mutation, others).await
     }

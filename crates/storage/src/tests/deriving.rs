@@ -3,6 +3,7 @@
 use super::*;
 use crate::shard::deriving::{Deriving, Promise};
 use crate::{Before, Follower, Following, StorageError, WriteError};
+use model::Token;
 use mutation::FrozenView;
 use reader::LocalFuture;
 use runtime::task::join;
@@ -70,9 +71,10 @@ impl Deriving for Mirror {
         if !self.at_once || self.writes_apart {
             return None;
         }
-        let mut others: SmallVec<_> =
-            mirrored(mutation).into_iter().map(Follower::Derived).collect();
-        others.extend(mutation.attached().map(|one| Follower::Carried(one.bytes())));
+        let derived = |one: FrozenMutation| Follower::Derived(token_of(&one), one);
+        let mut others: SmallVec<_> = mirrored(mutation).into_iter().map(derived).collect();
+        let carried = |one: FrozenView<'m>| Follower::Carried(Token::of(one.key()), one.bytes());
+        others.extend(mutation.attached().map(carried));
         let alone = mutation.has_attached().then(|| mutation.alone());
         Some(Following { alone, others })
     }
@@ -143,6 +145,10 @@ fn agree(seed: u64, writes_apart: bool) -> bool {
 }
 
 /// *one-group*: what follows from a write is there when the write is.
+fn token_of(mutation: &FrozenMutation) -> Token {
+    Token::of(FrozenView::trusted(&mutation.0).unwrap().key())
+}
+
 #[test]
 fn what_a_write_brings_with_it_survives_with_it() {
     for seed in 0..60 {
@@ -206,7 +212,8 @@ fn what_a_write_carries_enters_with_it_at_once() {
             storage.apply_all(vec![carries(at)]).await.unwrap();
             storage.apply_durably(carries(at)).await.unwrap();
             storage.apply_durably(one(100 + at)).await.unwrap();
-            let with = smallvec![write(&table(1), 4, 200 + at as u32, at, b"y")];
+            let with = write(&table(1), 4, 200 + at as u32, at, b"y");
+            let with = smallvec![(token_of(&with), with)];
             storage.apply_with(one(200 + at), with).await.unwrap();
         }
         let (calls, entered) = (mirror.calls.get(), mirror.entered.get());

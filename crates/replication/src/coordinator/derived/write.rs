@@ -17,6 +17,7 @@ use model::{DecoratedKey, TableId, Token};
 use mutation::{FrozenMutation, FrozenView, PartitionSink};
 use reader::{PartitionScope, Slice};
 use runtime::time::{timeout, wall_micros};
+use smallvec::SmallVec;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bytes, buggify};
@@ -98,7 +99,7 @@ impl Coordinator {
                 return None;
             }
             debug_assert!(!carried.has_attached(), "with-the-write: carried twice");
-            following.others.push(Follower::Carried(carried.bytes()));
+            following.others.push(Follower::Carried(token, carried.bytes()));
         }
         following.alone = Some(alone);
         Some(())
@@ -133,7 +134,7 @@ impl Coordinator {
                 mutation.view().is_ok_and(|it| Token::of(it.key()) == token),
                 "with-the-write: what was derived is of another partition"
             );
-            following.others.push(Follower::Derived(mutation));
+            following.others.push(Follower::Derived(token, mutation));
         }
         Some(())
     }
@@ -345,25 +346,29 @@ impl Coordinator {
         matches!(&places[..], [only] if replicas[*only].is_here)
     }
 
-    /// Whether a write of a partition of this shard and its rows of the log may enter together, as
-    /// they are: all of the rows are of this shard, and nobody else gets any of them.
+    /// The tokens of a write's rows of the log, if they and the write, which is of a partition of
+    /// this shard, may enter together, as they are: all of the rows are of this shard, and nobody
+    /// else gets any of them.
     pub(in crate::coordinator) fn enter_together(
         &self,
         table: &TableEntry,
         token: Token,
         rows: &[FrozenMutation],
-    ) -> bool {
+    ) -> Option<SmallVec<[Token; 1]>> {
+        if !table.views.is_empty() || self.is_planted(Planted::LogsApart) {
+            return None;
+        }
         let schema = self.cluster.schema();
-        let Some(log) = table.log.and_then(|log| schema.table_by_id(log)) else { return false };
-        let is_here = |row: &FrozenMutation| {
-            FrozenView::trusted(&row.0).is_ok_and(|row| {
-                let at = Token::of(row.key());
-                row.table() == log.schema.id
-                    && log.tablets.shard_of(at) == self.shard
-                    && self.stays_here((table, token), (log, at))
-            })
+        let log = table.log.and_then(|log| schema.table_by_id(log))?;
+        let token_here = |row: &FrozenMutation| {
+            let row = FrozenView::trusted(&row.0).ok()?;
+            let at = Token::of(row.key());
+            let is_here = row.table() == log.schema.id
+                && log.tablets.shard_of(at) == self.shard
+                && self.stays_here((table, token), (log, at));
+            is_here.then_some(at)
         };
-        table.views.is_empty() && !self.is_planted(Planted::LogsApart) && rows.iter().all(is_here)
+        rows.iter().map(token_here).collect()
     }
 
     /// Puts a mutation of a view or a log where it goes: into the group, if this shard has it, and

@@ -172,7 +172,10 @@ fn logged_again(
     mutation: FrozenMutation,
 ) -> FrozenMutation {
     let (alone, _) = mutation.clone().detach();
-    match coordinator.begin_logging(table.schema.id, alone, Origin::Client) {
+    let Ok(token) = FrozenView::trusted(&alone.0).map(|view| Token::of(view.key())) else {
+        return mutation;
+    };
+    match coordinator.begin_logging((table.schema.id, token), alone, Origin::Client) {
         Ok(Logging::Done(again)) => again.attached(),
         _ => mutation,
     }

@@ -279,7 +279,8 @@ impl Owner {
         }
         let stops = |_| WriteError::Overloaded("the node stops".to_owned());
         let coordinator = own_coordinator().map_err(stops)?;
-        match coordinator.begin_logging(self.schema().id, mutation, Origin::Client)? {
+        let place = (self.schema().id, Token::of(&self.key));
+        match coordinator.begin_logging(place, mutation, Origin::Client)? {
             Logging::Done(logged) => Ok(logged.attached()),
             Logging::Waits(imaged) => {
                 let read = async |command: &ReadCommand| self.read(command).await;
