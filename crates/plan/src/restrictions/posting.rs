@@ -82,11 +82,23 @@ enum KeyPlace {
 pub struct IndexRead {
     pub value: Vec<u8>,
     pub token: Token,
-    /// The partition of the view.
-    pub key: Vec<u8>,
+    /// The partition of the view, where it is not that of the value.
+    pub other_key: Option<Vec<u8>>,
     pub ranges: Vec<SendRange>,
     /// Where it goes on.
     pub resume: Option<Resume>,
+}
+
+impl IndexRead {
+    /// The partition of the view.
+    pub fn key(&self) -> &[u8] {
+        self.other_key.as_ref().unwrap_or(&self.value)
+    }
+
+    /// The same, to be taken out meanwhile: nobody asks for the value then.
+    pub fn key_mut(&mut self) -> &mut Vec<u8> {
+        self.other_key.as_mut().unwrap_or(&mut self.value)
+    }
 }
 
 /// What is read of the view for several values, merged. Mostly it is one.
@@ -251,8 +263,8 @@ impl IndexPlan {
         debug_assert!(!self.is_local, "an index of a partition is asked without one");
         let read = |value: Vec<u8>| {
             let resume = resume.map(|place| self.resume(base, &value, &value, place));
-            let (token, key, ranges) = (Token::of(&value), value.clone(), vec![range.clone()]);
-            IndexRead { value, token, key, ranges, resume }
+            let (token, ranges) = (Token::of(&value), vec![range.clone()]);
+            IndexRead { value, token, other_key: None, ranges, resume }
         };
         values.into_iter().map(read).collect()
     }
@@ -274,8 +286,8 @@ impl IndexPlan {
             let view_key = if self.is_local { key } else { &value[..] };
             let resume = resume.filter(|place| place.key == key);
             let resume = resume.map(|place| self.resume(base, value, view_key, place));
-            let (token, key) = (Token::of(view_key), view_key.to_vec());
-            IndexRead { value: value.clone(), token, key, ranges, resume }
+            let (token, other_key) = (Token::of(view_key), self.is_local.then(|| key.to_vec()));
+            IndexRead { value: value.clone(), token, other_key, ranges, resume }
         };
         values.iter().map(read).collect()
     }
@@ -342,7 +354,7 @@ impl IndexPlan {
     /// Where reads of the view go on behind the partition `key` of the base.
     pub fn after_partition(&self, read: &IndexRead, key: &[u8]) -> Resume {
         let after = Some((self.prefix(&read.value, key, b""), 1));
-        Resume { key: read.key.clone(), after, rows_in_partition: 0 }
+        Resume { key: read.key().to_vec(), after, rows_in_partition: 0 }
     }
 
     /// The row of the base that a row of the view is for; `None` for a row of no such form.
@@ -371,7 +383,7 @@ impl IndexPlan {
             key_parts += 1;
         }
         let key = match self.is_local {
-            true => read.key.clone(),
+            true => read.key().to_vec(),
             false if key_parts < self.key_count => return None,
             false => {
                 let mut key = Vec::with_capacity(prefix.len());

@@ -251,7 +251,7 @@ fn places_of_the_base_are_places_of_the_index() {
         let place = Resume { key: key(), after, rows_in_partition: 3 };
         let read = &reads(&plan, index, Some(&place))[0];
         let resume = read.resume.as_ref().unwrap();
-        assert_eq!(resume.key, read.key);
+        assert_eq!(resume.key, read.key());
         let found = resume.after.as_ref().unwrap();
         assert_eq!(shown(&index.view.schema, found), expected, "{condition}");
         if !index.is_local() {

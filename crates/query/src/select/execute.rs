@@ -33,6 +33,7 @@ use plan::select::{Grouping, SelectPlan};
 use plan::term::{Env, Term};
 use plan::term::{IfNull, integer};
 use replication::{Coordinator, ReadOptions, Wanted};
+use runtime::Erased;
 use runtime::pieces::{self, PIECE_BYTES};
 use std::collections::VecDeque;
 use warnings::{warn, warn_of_size};
@@ -89,8 +90,8 @@ fn scope(
 pub(crate) async fn execute(plan: &SelectPlan, request: &Request<'_>) -> Result<Rows, CqlError> {
     match &plan.restrictions.index {
         None => execute_by(plan, request, false).await,
-        // Boxed: who has no index is not to pay for its room.
-        Some(index) => Box::pin(indexed::execute(plan, index, request)).await,
+        // Apart: who has no index is not to pay for its room.
+        Some(index) => Erased::new(|| indexed::execute(plan, index, request)).await,
     }
 }
 
@@ -133,8 +134,8 @@ async fn execute_by(
         *key = take_key(&mut command);
         aim.resume = begun.resume.take();
     }
-    // Boxed: what is answered by now is not to pay for its room.
-    Box::pin(scan(plan, request, command, aim, begun)).await
+    // Apart: what is answered by now is not to pay for its room.
+    Erased::new(move || scan(plan, request, command, aim, begun)).await
 }
 
 /// What is left to be read, and how much of it is wanted.
@@ -501,7 +502,7 @@ impl Scan<'_> {
             Targets::Key(token, key) => self.read_key(token, key, resume).await?,
             Targets::Keys(keys) => self.read_keys(keys, resume).await?,
             Targets::Range(range) => self.read_range(range, resume).await?,
-            Targets::Indexed(parts) => Box::pin(self.read_indexed(parts, resume)).await?,
+            Targets::Indexed(parts) => Erased::new(|| self.read_indexed(parts, resume)).await?,
         };
         let (env, request) = (self.env, self.request);
         request.step(|_| self.output.finish(&env, rows_left)).await?;

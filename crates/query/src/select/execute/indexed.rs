@@ -70,7 +70,8 @@ type Pages = SmallVec<[Page; 1]>;
 struct Group {
     token: Token,
     key: Vec<u8>,
-    ranges: Vec<SendRange>,
+    /// `None`: those of the query, which its command has.
+    ranges: Option<Vec<SendRange>>,
     /// The last row, of rows that are read one by one.
     last: Vec<u8>,
 }
@@ -79,7 +80,8 @@ struct Group {
 struct Walk<'p> {
     index: &'p IndexPlan,
     postings: SmallVec<[Posting; 1]>,
-    /// Which rows of a partition are wanted, and whether that is all of them.
+    /// Which rows of a partition are wanted, where they are read one by one, and whether that is
+    /// all of them.
     ranges: Vec<SendRange>,
     all_rows: bool,
     /// Of the base table.
@@ -149,10 +151,14 @@ impl Scan<'_> {
         let Some(index) = &plan.restrictions.index else { return Ok(None) };
         self.request.note(|| format!("Consulting the index {}", index.name));
         self.command.static_only_rows &= index.reads_partitions;
+        let ranges = match index.reads_partitions {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.command.ranges),
+        };
         let mut walk = Walk {
             index,
             postings: SmallVec::new(),
-            ranges: std::mem::take(&mut self.command.ranges),
+            ranges,
             all_rows: plan.restrictions.clustering.is_full(),
             order: &plan.table.schema.order,
             last: None,
@@ -226,8 +232,9 @@ impl Scan<'_> {
         let mut asked: Vec<&mut Posting> = walk.postings.iter_mut().filter(lacking).collect();
         for part in asked.chunks_mut(PARTITIONS_AT_ONCE) {
             let command = |posting: &&mut Posting| {
-                let IndexRead { token, key, ranges, resume, .. } = posting.read.clone();
-                (token, self.index_command(index, (key, ranges, resume)))
+                let read = &posting.read;
+                let from = (read.key().to_vec(), read.ranges.clone(), read.resume.clone());
+                (read.token, self.index_command(index, from))
             };
             let commands: Vec<(Token, ReadCommand)> = part.iter().map(command).collect();
             let pages = self.read_all(&index.view, &commands, &self.index_options()).await;
@@ -241,14 +248,14 @@ impl Scan<'_> {
     /// The same of one, as it mostly is.
     async fn fill_one(&self, index: &IndexPlan, posting: &mut Posting) -> Result<(), CqlError> {
         let read = &mut posting.read;
-        let (key, ranges) = (std::mem::take(&mut read.key), std::mem::take(&mut read.ranges));
+        let (key, ranges) = (std::mem::take(read.key_mut()), std::mem::take(&mut read.ranges));
         let mut command = self.index_command(index, (key, ranges, read.resume.take()));
         let (coordinator, options) = (self.request.coordinator, self.index_options());
         let page = match coordinator.read_now(&index.view, read.token, &command, &options) {
             Some(page) => page?,
             None => Box::pin(coordinator.read(&index.view, read.token, &command, &options)).await?,
         };
-        read.key = take_key(&mut command);
+        *read.key_mut() = take_key(&mut command);
         read.ranges = std::mem::take(&mut command.ranges);
         self.take_index_page(index, posting, (page, command.tombstone_limit));
         Ok(())
@@ -438,14 +445,18 @@ impl Scan<'_> {
             let internal = natural(&self.request.options.select_internal_page_size);
             self.command.row_limit = self.room().clamp(1, internal);
         }
-        std::mem::swap(&mut self.command.ranges, &mut group.ranges);
+        if let Some(ranges) = &mut group.ranges {
+            std::mem::swap(&mut self.command.ranges, ranges);
+        }
     }
 
     /// Gives back what the command names.
     fn leave(&mut self, group: &mut Group) {
         debug_assert!(group.key.is_empty(), "a command is left that reads another partition");
         group.key = take_key(&mut self.command);
-        std::mem::swap(&mut self.command.ranges, &mut group.ranges);
+        if let Some(ranges) = &mut group.ranges {
+            std::mem::swap(&mut self.command.ranges, ranges);
+        }
     }
 }
 
@@ -555,13 +566,18 @@ impl Walk<'_> {
         if last.or(self.last.as_ref().map(|last| &last.key)) == Some(&base.key) {
             return;
         }
-        let (token, ranges) = (Token::of(&base.key), self.ranges.clone());
-        groups.push(Group { token, key: base.key, ranges, last: Vec::new() });
+        groups.push(Group {
+            token: Token::of(&base.key),
+            key: base.key,
+            ranges: None,
+            last: Vec::new(),
+        });
     }
 
     /// Whether the clustering restrictions of the query have the row, and it was not read just now
     /// for another of its elements: `group` has the rows before it.
     fn wants(&self, base: &BaseRow, group: Option<&Group>) -> bool {
+        debug_assert!(!self.index.reads_partitions, "one-read-a-partition: row by row");
         let is_read = match group {
             Some(group) => group.key == base.key && group.last == base.clustering,
             None => self.last.as_ref() == Some(base),
@@ -616,12 +632,12 @@ fn add_row(base: BaseRow, groups: &mut Groups) {
     let range = SendRange::of_prefix(&clustering);
     match groups.last_mut() {
         Some(group) if group.key == key => {
-            group.ranges.push(range);
+            group.ranges.get_or_insert_default().push(range);
             group.last = clustering;
         }
         _ => {
-            let token = Token::of(&key);
-            groups.push(Group { token, key, ranges: vec![range], last: clustering });
+            let (token, ranges) = (Token::of(&key), Some(vec![range]));
+            groups.push(Group { token, key, ranges, last: clustering });
         }
     }
 }
