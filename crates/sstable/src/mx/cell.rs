@@ -8,12 +8,14 @@ use stdx::{Cursor, Damaged, Put};
 
 /// The flags of a value with the time of its row that is not empty.
 pub const ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP;
+/// The same of a value that expires with its row.
+pub const EXPIRING_ROW_VALUE: u8 = ROW_VALUE | flags::IS_EXPIRING | flags::USE_ROW_TTL;
 /// The flags of an empty value with the time of its row.
 const EMPTY_ROW_VALUE: u8 = flags::USE_ROW_TIMESTAMP | flags::HAS_EMPTY_VALUE;
 /// Bytes of one counter shard: id, clock, value.
 const SHARD_BYTES: usize = 32;
 
-const _: () = assert!((ROW_VALUE | EMPTY_ROW_VALUE) & !flags::KNOWN == 0);
+const _: () = assert!((EXPIRING_ROW_VALUE | EMPTY_ROW_VALUE) & !flags::KNOWN == 0);
 
 /// The liveness of the row, which cells may share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,18 +104,19 @@ fn put_counter(shards: &[u8], out: &mut Vec<u8>) {
 /// The most bytes that stand before the value of a cell with the time of its row.
 pub const CELL_HEAD_BYTES_MAX: usize = 1 + stdx::vint::SIZE_MAX;
 
-/// Appends a value that has the time of its row and does not expire, as [`put_cell`] does.
+/// Appends a value that has the time of its row, and expires with it or not at all, as [`put_cell`]
+/// does. `bits`: [`EXPIRING_ROW_VALUE`] or [`ROW_VALUE`].
 #[inline]
-pub fn put_row_value(value: &[u8], fixed: Option<usize>, out: &mut Vec<u8>) {
+pub fn put_row_value(value: &[u8], fixed: Option<usize>, bits: u8, out: &mut Vec<u8>) {
     if fixed.is_none() && (1..0x80).contains(&value.len()) {
         // As nearly all are: a length of one byte.
         out.reserve(2 + value.len());
-        out.put(&[flags::USE_ROW_TIMESTAMP, value.len() as u8]);
+        out.put(&[bits, value.len() as u8]);
         return out.put(value);
     }
     debug_assert!(fixed.is_none_or(|length| [0, length].contains(&value.len())), "{value:?}");
     let empty = if value.is_empty() { flags::HAS_EMPTY_VALUE } else { 0 };
-    out.put_u8(flags::USE_ROW_TIMESTAMP | empty);
+    out.put_u8(bits | empty);
     put_value(value, fixed, out);
 }
 

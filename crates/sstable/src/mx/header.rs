@@ -236,8 +236,10 @@ pub struct FileColumns {
     pub by_id: Vec<(ColumnId, u32)>,
     /// Whether file order is id order.
     pub in_id_order: bool,
-    /// Whether, in addition, all of them are columns of the table whose values stay as they are:
-    /// no collection, no counter, none that was dropped.
+    /// Whether all of them are columns of the table whose values stay as they are: no collection,
+    /// no counter, none that was dropped.
+    pub simple: bool,
+    /// Whether both is so.
     pub plain: bool,
     /// Of such columns, if none has values of a fixed length: rows that are copied as a whole.
     pub run: Option<Run>,
@@ -308,16 +310,17 @@ fn map_columns(
         ids.filter_map(|(index, column)| Some((column.id?, index as u32))).collect();
     let in_id_order = by_id.is_sorted();
     by_id.sort();
-    let is_plain = |column: &FileColumn| {
+    let is_simple = |column: &FileColumn| {
         column.id.is_some() && column.dropped_at.is_none() && !column.complex && !column.counter
     };
-    let plain = in_id_order && list.iter().all(is_plain);
+    let simple = list.iter().all(is_simple);
+    let plain = in_id_order && simple;
     let with_lengths = plain && list.iter().all(|column| column.fixed.is_none());
     let run = if with_lengths { Run::of(by_id.iter().map(|(id, _)| *id)) } else { None };
     debug_assert!(by_id.is_sorted_by(|a, b| a.0 < b.0), "by-id: {by_id:?}");
-    debug_assert!(!plain || by_id.len() == list.len(), "by-id: a plain column without an id");
+    debug_assert!(!simple || by_id.len() == list.len(), "by-id: a simple column without an id");
     debug_assert!(run.is_none() || plain, "by-id: a run of columns that are not plain");
-    Ok(FileColumns { list, by_id, in_id_order, plain, run })
+    Ok(FileColumns { list, by_id, in_id_order, simple, plain, run })
 }
 
 fn map_column(

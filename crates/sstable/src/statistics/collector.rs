@@ -245,6 +245,20 @@ impl Collector {
         self.live_marker(timestamp);
     }
 
+    /// So many cells that expire with the marker of their row, which is counted already, none of
+    /// which is large, and the most bytes of a value.
+    pub fn expiring_cells(&mut self, expiry: i32, count: u32, bytes_max: usize) {
+        debug_assert!(!self.is_large_cell(bytes_max), "row-by-row: a large cell as a small one");
+        debug_assert!(
+            self.deletion_times.min_or(expiry) <= expiry,
+            "min-max: a marker at {expiry} is not counted"
+        );
+        self.cells += u64::from(count);
+        self.partition_cells += u64::from(count);
+        self.large_cell.add(bytes_max as u64);
+        self.tombstones.add_many(expiry, count.into());
+    }
+
     /// A live row marker.
     pub fn live_marker(&mut self, timestamp: i64) {
         self.live(timestamp);

@@ -140,11 +140,17 @@ impl Default for TombstoneHistogram {
 impl TombstoneHistogram {
     /// Counts a point, in seconds.
     pub fn add(&mut self, seconds: i32) {
+        self.add_many(seconds, 1);
+    }
+
+    /// Counts a point so often.
+    pub fn add_many(&mut self, seconds: i32, count: u64) {
+        debug_assert!(0 < count, "all-counted: no point at {seconds}");
         let point = seconds as f64;
         match self.bins.binary_search_by(|(other, _)| other.total_cmp(&point)) {
-            Ok(index) => self.bins[index].1 += 1,
+            Ok(index) => self.bins[index].1 += count,
             Err(index) => {
-                self.bins.insert(index, (point, 1));
+                self.bins.insert(index, (point, count));
                 if BINS_MAX < self.bins.len() {
                     self.merge_closest();
                 }
@@ -222,6 +228,17 @@ mod tests {
             histogram.largest()
         };
         assert_eq!([0, 9, 18, 24].map(largest), [3, 10, 20, 24]);
+    }
+
+    #[test]
+    fn a_point_counts_as_often_as_it_is_told() {
+        let (mut once, mut each) = (TombstoneHistogram::default(), TombstoneHistogram::default());
+        for (seconds, count) in [(50, 3), (20, 1), (50, 2), (70, 9)] {
+            once.add_many(seconds, count);
+            (0..count).for_each(|_| each.add(seconds));
+        }
+        assert_eq!(once.bins(), [(20.0, 1), (50.0, 5), (70.0, 9)]);
+        assert_eq!(once, each);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //!  - *file-order*: cells stand in the order of the file's columns, each once.
 //!  - *whole-rows*: a row ends when all of its columns were written.
 
-use crate::mx::cell::{CELL_HEAD_BYTES_MAX, ROW_VALUE, RowTimes, put_cell, put_row_value};
+use crate::mx::cell::{
+    CELL_HEAD_BYTES_MAX, EXPIRING_ROW_VALUE, ROW_VALUE, RowTimes, put_cell, put_row_value,
+};
 use crate::mx::header::FileColumns;
 use crate::mx::layout::{Bases, DEAD_MARKER_TTL, cap_deletion_time, ext_flags, flags};
 use crate::mx::row::{BITMAP_COLUMNS, RowFlags};
@@ -33,7 +35,8 @@ impl RowEncoder {
         bases: &Bases,
         stats: &mut Collector,
     ) -> RowFlags {
-        if let Some(flags) = self.encode_values(row, columns, bases, stats) {
+        let usual = self.encode_values(row, columns, bases, stats);
+        if let Some(flags) = usual.or_else(|| self.encode_expiring(row, columns, bases, stats)) {
             return flags;
         }
         let mut encoding = self.begin(row, columns, bases, stats);
@@ -68,12 +71,61 @@ impl RowEncoder {
                 return None;
             }
             bytes_max = bytes_max.max(value.len());
-            put_row_value(value, column.fixed, body);
+            put_row_value(value, column.fixed, ROW_VALUE, body);
         }
         if !values.is_at_end() {
             return None;
         }
         Some(count_values(timestamp, columns, bytes_max, stats))
+    }
+
+    /// Encodes a row as nearly all are of a table with a lifetime: with a marker that expires, and
+    /// values that expire with it, which are not large. `None`: it is another one.
+    fn encode_expiring(
+        &mut self,
+        row: RowView<'_>,
+        columns: &FileColumns,
+        bases: &Bases,
+        stats: &mut Collector,
+    ) -> Option<RowFlags> {
+        let total = columns.list.len();
+        let is_usual = columns.simple && total < BITMAP_COLUMNS;
+        let mut values = row.values_as_marker().filter(|_| is_usual)?;
+        let (mut here, mut found, mut bytes_max) = (0u64, [&[][..]; BITMAP_COLUMNS], 0);
+        let mut known = columns.by_id.iter().peekable();
+        for (id, value) in values.by_ref() {
+            while known.next_if(|(other, _)| *other < id).is_some() {}
+            if let Some((_, index)) = known.next_if(|(other, _)| *other == id) {
+                here |= 1 << index;
+                found[*index as usize] = value;
+                bytes_max = bytes_max.max(value.len());
+            }
+        }
+        if !values.is_at_end() || stats.is_large_cell(bytes_max + CELL_HEAD_BYTES_MAX) {
+            return None;
+        }
+        let body = &mut self.body;
+        body.clear();
+        let mut head = RowFlags { flags: 0, ext: 0 };
+        let times = put_marker(row.marker(), bases, &mut head, stats, body);
+        let missing = ((1u64 << total) - 1) & !here;
+        match missing {
+            0 => head.flags |= flags::HAS_ALL_COLUMNS,
+            missing => body.put_vint(missing),
+        }
+        let mut left = here;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            put_row_value(found[index], columns.list[index].fixed, EXPIRING_ROW_VALUE, body);
+            left &= left - 1;
+        }
+        debug_assert!(times.expiry.is_some(), "whole-rows: values that expire with no marker");
+        if let Some((expiry, _)) = times.expiry
+            && here != 0
+        {
+            stats.expiring_cells(cap_deletion_time(expiry), here.count_ones(), bytes_max);
+        }
+        Some(head)
     }
 
     /// Begins to encode a row as [`RowEncoder::encode`] does, in steps; `end` gives its flags.
@@ -329,12 +381,27 @@ mod tests {
         (shape.regulars, schema.regulars().iter().map(|column| column.id).collect())
     }
 
+    /// The same columns, whose ids descend in the order of the file.
+    fn reversed(columns: FileColumns) -> FileColumns {
+        let FileColumns { mut list, by_id, .. } = columns;
+        let ids = by_id.iter().map(|(id, _)| *id).rev();
+        list.iter_mut().zip(ids).for_each(|(column, id)| column.id = Some(id));
+        let count = list.len() as u32;
+        let by_id = by_id.into_iter().map(|(id, index)| (id, count - 1 - index)).collect();
+        let in_id_order = list.len() == 1;
+        FileColumns { list, by_id, in_id_order, simple: true, plain: in_id_order, run: None }
+    }
+
     /// A row that is nothing but values of one time, or not quite.
     fn row(ids: &[model::ColumnId], prng: &mut stdx::Prng) -> Vec<u8> {
         let time = 1_700_000_000_000_000 + prng.below(1000) as i64;
         let mut builder = RowBuilder::new(Vec::new());
+        let expires = prng.one_in(3);
         if !prng.one_in(8) {
             builder.marker(match prng.below(8) {
+                _ if expires => {
+                    Marker::Expiring { timestamp: time, expiry: 1_700_000_100, ttl: 60 }
+                }
                 0 => Marker::Expiring { timestamp: time, expiry: 1_700_000_100, ttl: 60 },
                 _ => Marker::Live { timestamp: time },
             });
@@ -351,6 +418,7 @@ mod tests {
                     0 => Cell::live(time + 1, &value),
                     1 => Cell::expiring(time, &value, 1_700_000_100, 60),
                     2 => Cell::dead(time, 1_700_000_000),
+                    _ if expires => Cell::expiring(time, &value, 1_700_000_100, 60),
                     _ => Cell::live(time, &value),
                 },
             );
@@ -361,10 +429,14 @@ mod tests {
     proptest! {
         /// Rows of values alone are written and read by a way of their own: with the same result.
         #[test]
-        fn rows_of_values_are_as_any_other(count in 1usize..20, fixed: bool, seed: u64) {
+        fn rows_of_values_are_as_any_other(
+            count in 1usize..20, fixed: bool, is_reversed: bool, seed: u64,
+        ) {
             let mut prng = stdx::Prng::from_seed(seed);
             let (columns, ids) = columns(count, fixed);
-            let general = FileColumns { plain: false, run: None, ..columns.clone() };
+            let columns = if is_reversed && !fixed { reversed(columns) } else { columns };
+            let general =
+                FileColumns { simple: false, plain: false, run: None, ..columns.clone() };
             let limits = crate::LargeLimits { cell_bytes: 250, ..crate::LargeLimits::USUAL };
             for _ in 0..20 {
                 let blob = row(&ids, &mut prng);
