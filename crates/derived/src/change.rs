@@ -349,11 +349,13 @@ fn project_in_order(plan: &ViewPlan, row: RowView<'_>, out: &mut RowBuilder) {
     };
     // Most rows have nothing but values of one time.
     let (timestamp, mut values) = row.first_values();
-    for (id, value) in values.by_ref() {
-        if let Some(column) = wanted(id) {
-            let value = if column.form == Form::Whole { value } else { &[] };
-            out.cell(column.view, Cell::live(timestamp, value));
-        }
+    let projected = values.by_ref().filter_map(|(id, value)| {
+        let column = wanted(id)?;
+        Some((column.view, if column.form == Form::Whole { value } else { &[] }))
+    });
+    match out.as_marker_of(timestamp) {
+        Some(mut out) => projected.for_each(|(id, value)| out.put(id, value)),
+        None => projected.for_each(|(id, value)| out.cell(id, Cell::live(timestamp, value))),
     }
     for (id, data) in row.columns_behind(&values) {
         if let Some(column) = wanted(id) {

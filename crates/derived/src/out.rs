@@ -140,7 +140,7 @@ impl<'a> Out<'a> {
     pub(crate) fn take(&mut self) -> DerivedList {
         self.rows = 0;
         let mut derived = DerivedList::new();
-        for Open { plan, builder } in self.open.drain(..) {
+        for Open { plan, builder } in &mut self.open {
             if builder.is_empty() {
                 continue;
             }
@@ -149,6 +149,7 @@ impl<'a> Out<'a> {
             self.buffers.mutation = buffer;
             derived.push(Derived { view, token, mutation });
         }
+        self.open.clear();
         derived
     }
 }

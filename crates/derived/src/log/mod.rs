@@ -101,7 +101,7 @@ impl LogPlan {
         buffer: &mut Vec<u8>,
     ) -> Result<LogRows, E> {
         assert!(what.write.table() == self.base.id, "a write of another table");
-        let change = only_change(what.write).filter(|_| !self.has_images());
+        let change = if self.has_images() { None } else { only_change(&what.write) };
         let Some(change) = change else { return self.log_any(what, stream, uuid) };
         // As most are: one row, of which nothing was read.
         let scribe = Scribe::new(self, what);

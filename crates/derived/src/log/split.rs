@@ -155,7 +155,7 @@ pub(super) fn split(write: FrozenView<'_>) -> SmallVec<[Change<'_>; 1]> {
 }
 
 /// The change of a write that is values of one row with one time, as most are.
-pub(super) fn only_change(write: FrozenView<'_>) -> Option<Change<'_>> {
+pub(super) fn only_change<'w>(write: &FrozenView<'w>) -> Option<Change<'w>> {
     let is_row = write.row_count() == 1 && write.static_row().is_none();
     if !is_row || 0 < write.range_count() || !write.tombstone().is_none() {
         return None;

@@ -154,8 +154,10 @@ impl<'s> MutationBuilder<'s> {
         }
         self.assemble()
     }
-    /// The mutation, and the buffer that the builder was made with; of a large one another.
-    pub fn freeze_reused(mut self) -> (FrozenMutation, Vec<u8>) {
+    /// The mutation, and the buffer that the builder was made with; of a large one another. The
+    /// builder is good for nothing then.
+    // Not moved, as who gives it away may have it among others.
+    pub fn freeze_reused(&mut self) -> (FrozenMutation, Vec<u8>) {
         let frozen = match self.is_as_it_stands() {
             // Copied once less, where that takes longer than a new buffer.
             true if REUSED_BYTES_MAX < self.out.len() => {
@@ -164,7 +166,7 @@ impl<'s> MutationBuilder<'s> {
             true => FrozenMutation(self.out.as_slice().into()),
             false => self.assemble(),
         };
-        (frozen, self.out)
+        (frozen, std::mem::take(&mut self.out))
     }
 
     /// Whether the buffer holds the mutation; if so, completes it.

@@ -133,9 +133,11 @@ impl<S: PartitionSink + ?Sized> Walk<'_, S> {
         let (order, direction) = (self.order, self.direction);
         let bounds = (range.start.as_parts(), range.end.as_parts());
         let sink = &mut *self.sink;
-        let list = partition.ranges.as_deref();
-        let mut changes =
-            list.into_iter().flat_map(|list| list.changes(order, range, direction)).peekable();
+        let Some(list) = partition.ranges.as_deref() else {
+            debug_assert!(open.is_none(), "in-ranges: {open:?} of no list");
+            return partition.rows.visit(order, bounds, direction, |key, row| give(sink, key, row));
+        };
+        let mut changes = list.changes(order, range, direction).into_iter().peekable();
         let first = match direction {
             Direction::Forward => &range.start,
             Direction::Reversed => &range.end,
