@@ -154,6 +154,7 @@ fn is_space(c: char) -> bool {
 }
 
 /// Most programs write none.
+#[inline]
 fn after_space(text: &str) -> &str {
     match text.as_bytes().first() {
         Some(b' ' | b'\t' | b'\n' | b'\r') => text.trim_start_matches(is_space),
@@ -221,6 +222,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Inside of a list: whether another element is to be taken next, or the list has ended.
+    #[inline]
     pub fn element(&mut self) -> bool {
         let rest = after_space(self.0);
         let (is_there, rest) = match rest.as_bytes().first() {

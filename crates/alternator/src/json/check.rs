@@ -43,10 +43,12 @@ impl Walk<'_> {
         Error::serialization(format!("the request is not JSON: {what}, at {}", self.at))
     }
 
+    #[inline]
     fn peek(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
+    #[inline]
     fn space(&mut self) {
         while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
