@@ -14,8 +14,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Where the value is that a whole text is, without space around it. If it is an object, `member`
-    /// is told where the name and the value of each member are.
+    /// Where the value is that a whole text is, without space around it. If it is an object,
+    /// `member` is told where the name and the value of each member are.
     pub(super) fn whole(
         text: &[u8],
         mut member: impl FnMut(Range<usize>, Range<usize>),

@@ -31,10 +31,10 @@ use std::time::Duration;
 /// Between two rounds of questions.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Between two looks at whether this node ran all the time, and from which time between them on it
-/// did not.
+/// Between two looks at whether this node ran all the time.
 const LOOK: Duration = Duration::from_millis(500);
-const PAUSED_MIN: Duration = Duration::from_secs(2);
+/// It did not if there is so much of `down_after` between two of them. Less makes nobody dead.
+const PAUSED_PART: u32 = 4;
 
 /// What was heard of a node.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +54,12 @@ pub(super) struct Heard {
 pub(super) type AllHeard = BTreeMap<Uuid, Heard>;
 
 /// For how long a node did not run that looked at `before`, and then now.
-fn paused(before: Instant, now: Instant) -> Duration {
+fn paused(before: Instant, now: Instant, down_after: Duration) -> Duration {
     let between = now - before;
-    if between < PAUSED_MIN { Duration::ZERO } else { between - LOOK }
+    match between < down_after / PAUSED_PART {
+        true => Duration::ZERO,
+        false => between.saturating_sub(LOOK),
+    }
 }
 
 /// How a node is, from what was heard of it.
@@ -117,11 +120,12 @@ impl Membership {
         let Some(before) = self.awake.get() else { return };
         let now = Instant::now();
         self.awake.set(Some(now));
-        let paused = paused(before, now);
+        let paused = paused(before, now, self.config.down_after);
         if paused.is_zero() {
             return;
         }
         for heard in self.heard.borrow_mut().values_mut() {
+            debug_assert!(heard.at <= now, "busy-is-not-dead: an answer from the future");
             heard.at = now.min(heard.at + paused);
         }
         tracing::warn!(

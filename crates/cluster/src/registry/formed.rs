@@ -18,6 +18,10 @@ const MAX: Duration = Duration::from_secs(10);
 /// Whether nothing of it is left to be done. A node of no cluster has no leader to wait for.
 fn is_formed(topology: &Topology) -> bool {
     let has_streams = !topology.streams().is_empty() || !topology.enables(features::CDC);
+    debug_assert!(
+        topology.present().next().is_some() || topology.to_enable().is_empty(),
+        "bounded: nobody enables what a node of no cluster can do"
+    );
     topology.present().next().is_none() || (topology.to_enable().is_empty() && has_streams)
 }
 
