@@ -165,6 +165,45 @@ def test_pages_have_each_item_once(db):
         assert (count["Count"], count["ScannedCount"]) == (6, 10)
 
 
+def pages_of(read, **asked):
+    """Items of each page."""
+    found = []
+    while True:
+        answer = read(**asked)
+        found.append(answer["Items"])
+        if "LastEvaluatedKey" not in answer:
+            return found
+        asked["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def test_pages_end_among_what_is_deleted():
+    """However much is deleted between two items, no page looks at all of it."""
+    with Node("--query-tombstone-page-limit", "50") as few:
+        db = dynamodb(few)
+        with table(db, range_type="N") as t, table(db) as single:
+            items = [{"p": "k", "c": 0}, {"p": "k", "c": 300}]
+            with t.batch_writer() as batch:
+                for item in items:
+                    batch.put_item(Item=item)
+                for number in range(1, 300):
+                    batch.delete_item(Key={"p": "k", "c": number})
+            of_k = {"KeyConditionExpression": "p = :p", "ExpressionAttributeValues": {":p": "k"}}
+            back = {**of_k, "ScanIndexForward": False}
+            for read, asked, order in (
+                    (t.scan, {}, items), (t.query, of_k, items), (t.query, back, items[::-1])):
+                found = pages_of(read, **asked)
+                assert len(found) >= 6 and found[0] == order[:1], asked
+                assert sum(found, []) == order, asked
+            with single.batch_writer() as batch:
+                for number in range(600):
+                    batch.delete_item(Key={"p": f"gone {number}"})
+                for number in range(10):
+                    batch.put_item(Item={"p": f"here {number}"})
+            found = pages_of(single.scan)
+            assert len(found) >= 6
+            assert sorted(item["p"] for item in sum(found, [])) == [f"here {n}" for n in range(10)]
+
+
 def test_a_query_that_can_have_one_item_has_one_page(db):
     with table(db) as t:
         t.put_item(Item={"p": "a"})

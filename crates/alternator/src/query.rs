@@ -3,8 +3,10 @@
 //! Invariants
 //!  - *scanned-bounded*: a page looks at `Limit` items at most, and ends after about a megabyte of
 //!    them, whatever the filter lets through.
+//!  - *deleted-bounded*: a page ends at a key that it came to after `query_tombstone_page_limit`
+//!    deleted rows, too, so that many of them do not keep a client waiting.
 //!  - *resume-after-last*: the key that a page ends with is that of the last item that it looked
-//!    at.
+//!    at, or of the last that is deleted.
 
 use crate::capacity::Capacity;
 use crate::error::Error;
@@ -21,7 +23,7 @@ use crate::table::Table;
 use crate::value::{Map, attributes, write_attributes};
 use auth::Permission;
 use model::Token;
-use model::key::push_clustering;
+use model::key::{clustering_components, push_clustering};
 use mutation::page::{PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
 
 /// Bytes of items after which a page ends.
@@ -374,6 +376,7 @@ struct Progress {
     count: u64,
     scanned: u64,
     bytes: usize,
+    tombstones: u64,
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -397,6 +400,8 @@ async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> 
 pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Page, Error> {
     let mut progress = Progress::default();
     let mut more = !nothing || ask.advance();
+    let tombstones_max = node.processor.options().query_tombstone_page_limit.get().max(1) as u64;
+    ask.command.tombstone_limit = tombstones_max;
     while more {
         let left = ask.limit - progress.scanned;
         ask.command.row_limit = left;
@@ -405,6 +410,13 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
         take(ask, &page.bytes, &mut progress).await?;
         more = page.resume.is_some();
         ask.command.resume = page.resume;
+        progress.tombstones += page.tombstones_seen;
+        if tombstones_max <= progress.tombstones
+            && let Some(key) = ask.command.resume.as_ref().and_then(|at| key_before(ask, at))
+        {
+            progress.last = Some(key);
+            break;
+        }
         let is_full = progress.scanned == ask.limit || PAGE_BYTES_MAX <= progress.bytes;
         if is_full && progress.last.is_some() {
             more |= !ask.later.is_empty();
@@ -412,7 +424,7 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
         }
         more = more || ask.advance();
     }
-    let Progress { items, count, scanned, bytes, last } = progress;
+    let Progress { items, count, scanned, bytes, last, .. } = progress;
     // A key without a range key has one item: a query for it is at its end.
     let is_only = matches!(ask.command.partitions, Partitions::Key(_))
         && ask.table.entry.schema.clustering_count == 0
@@ -428,6 +440,17 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
         }
     });
     Ok(Page { items, count, scanned, last: last.transpose()?, halves })
+}
+
+/// The key that ends just where a read goes on, if there is one. *deleted-bounded*
+fn key_before(ask: &Ask, resume: &Resume) -> Option<(Vec<u8>, Vec<u8>)> {
+    let count = ask.table.entry.schema.clustering_count;
+    let Some((prefix, weight)) = &resume.after else {
+        return (count == 0).then(|| (resume.key.clone(), Vec::new()));
+    };
+    let behind = if ask.command.reversed { -1 } else { 1 };
+    let is_whole = *weight == behind && clustering_components(prefix).count() == count;
+    is_whole.then(|| (resume.key.clone(), prefix.clone()))
 }
 
 /// Takes the rows of a page of the table.
