@@ -818,8 +818,8 @@ fn a_change_waits_for_a_cluster_that_has_just_formed() {
     assert!(before > 0, "nobody asked while the cluster formed");
 }
 
-/// *own-silence-is-not-theirs*: also where it was paused while it waited for answers, which are late
-/// when it goes on.
+/// *own-silence-is-not-theirs*: also where it was paused while it waited for answers, which are
+/// late when it goes on.
 #[test]
 fn a_node_that_goes_on_after_a_pause_thinks_nobody_dead() {
     for seed in 80..90 {

@@ -71,8 +71,8 @@ impl Partition {
 const KEY_ROOM_BYTES: usize = 16;
 
 /// The room that a page has at first: a page of many rows is not to grow step by step, and most of
-/// those with a small limit not at all. Who asks for as many as there are gets no more than a thread
-/// has at hand: a block that the allocator has to look for costs as much as a row.
+/// those with a small limit not at all. Who asks for as many as there are gets no more than a
+/// thread has at hand: a block that the allocator has to look for costs as much as a row.
 fn first_bytes(command: &ReadCommand) -> usize {
     const ROW_BYTES: u64 = 96;
     match command.row_limit {
