@@ -35,7 +35,7 @@ def reason(operation, request, ours, theirs, index):
             "refers to an attribute that does not exist in the item"):
         return "they want the default of if_not_exists to be there where it is not needed"
     if we is None and they is None:
-        return of_answers(operation, request, ours, index)
+        return of_answers(operation, request, (ours, theirs), index)
     return None
 
 
@@ -84,8 +84,9 @@ def let(operation, request, text):
     return None
 
 
-def of_answers(operation, request, ours, index):
+def of_answers(operation, request, both, index):
     """Why both answer, but not the same."""
+    ours, theirs = both
     if operation == "Scan" and index and index.projection["ProjectionType"] != "ALL" \
             and ("FilterExpression" in request or "ScanFilter" in request):
         return "their filters of an index see attributes that it does not project"
