@@ -149,6 +149,7 @@ def divide(session, keyspace, log):
     deadline, count = time.monotonic() + 120, 0
     while count < 8:
         assert time.monotonic() < deadline, f"still {count} tablets"
+        # Nothing tells a client that tablets were split, but the table of tablets.
         time.sleep(0.02)
         rows = session.execute("SELECT tablet_count FROM system.tablets WHERE keyspace_name = %s "
                                "AND table_name = 't' LIMIT 1 ALLOW FILTERING", (keyspace,))

@@ -108,6 +108,7 @@ impl Membership {
     pub(super) async fn stay_awake(self: Rc<Self>) {
         self.awake.set(Some(Instant::now()));
         loop {
+            // Nothing tells a process that it was stopped, but that the clock went on without it.
             sleep(LOOK).await;
             self.skip_pause();
         }
