@@ -174,10 +174,11 @@ fn contains(value: &Value, part: &Value) -> bool {
     }
 }
 
-/// What `size` says: bytes of a text, elements of a collection; nothing of a number or a flag.
+/// What `size` says: bytes, elements of a collection, and of a text its code units in UTF-16, as the
+/// service counts them; nothing of a number or a flag.
 fn size(value: &Value) -> Option<usize> {
     match value {
-        Value::S(text) => Some(text.len()),
+        Value::S(text) => Some(text.encode_utf16().count()),
         Value::B(bytes) => Some(bytes.len()),
         Value::M(map) => Some(map.len()),
         Value::L(list) => Some(list.len()),

@@ -15,7 +15,7 @@ fn item(text: &str) -> Map {
 
 const NAMES: &str = r##"{"#a":"a","#dot":"x.y"}"##;
 const VALUES: &str = r#"{":one":{"N":"1"},":two":{"N":"2"},":s":{"S":"dog"},":l":{"L":[{"S":"z"}]},
-    ":set":{"SS":["a","b"]},":t":{"S":"S"},":bad":{"S":"DOG"},":true":{"BOOL":true}}"#;
+    ":set":{"SS":["a","b"]},":t":{"S":"S"},":bad":{"S":"DOG"},":three":{"N":"3"},":true":{"BOOL":true}}"#;
 
 fn apply(update: &Update, before: &Map) -> Result<Map, crate::error::Error> {
     Ok(applied(before, &changed(update, before)?))
@@ -27,7 +27,7 @@ fn known() -> Placeholders<'static> {
 
 const ITEM: &str = r#"{"p":{"S":"key"},"a":{"N":"1"},"s":{"S":"doghouse"},"x.y":{"S":"dot"},
     "l":{"L":[{"N":"10"},{"N":"20"},{"N":"30"}]},"m":{"M":{"b":{"S":"c"},"n":{"L":[{"S":"d"}]}}},
-    "set":{"SS":["a","b","c"]}}"#;
+    "set":{"SS":["a","b","c"]},"wide":{"S":"é𝄞"}}"#;
 
 #[test]
 fn conditions_hold_or_not() {
@@ -54,6 +54,7 @@ fn conditions_hold_or_not() {
     check("size(l) > :two", true);
     check("size(l) = size(l)", true);
     check("size(a) > :one", false);
+    check("size(wide) = :three", true);
     check("a = :s", false);
     check("a < :s", false);
 }
