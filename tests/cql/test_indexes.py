@@ -150,17 +150,18 @@ def test_what_is_too_long_for_an_index_is_not_written(db, target, columns, value
 @pytest.fixture(name="attached", scope="module")
 def fixture_attached(db):
     """A table with storage-attached indexes and one of another class, and the same without."""
-    columns = ("p int, c int, d int, v int, w int, x text, y int, m map<int, text>, t timestamp, "
+    columns = ("p int, c int, d int, v int, w int, x text, y int, z text, m map<int, text>, t timestamp, "
                "PRIMARY KEY (p, c, d)")
     indexed, plain = db.table(columns), db.table(columns)
     for target in ("v", "w", "x", "t", "d", "m", "keys(m)"):
         db.run(f"CREATE CUSTOM INDEX ON {indexed} ({target}) USING 'sai'")
     db.run(f"CREATE INDEX ON {indexed} (y)")
+    db.run(f"CREATE INDEX ON {indexed} (z)")
     for name in (indexed, plain):
-        insert = db.session.prepare(f"INSERT INTO {name} (p, c, d, v, w, x, y, m, t) "
-                                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        insert = db.session.prepare(f"INSERT INTO {name} (p, c, d, v, w, x, y, z, m, t) "
+                                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
         for p, c, d in [(p, c, d) for p in range(4) for c in range(3) for d in range(2)]:
-            row = (p, c, d, c, p + d, "ab"[d], c, {d: "xy"[d]}, p * 1000)
+            row = (p, c, d, c, p + d, "ab"[d], c, "ab"[d], {d: "xy"[d]}, p * 1000)
             db.session.execute(insert, row)
     return indexed, plain
 
@@ -170,7 +171,9 @@ def fixture_attached(db):
     "v > 0 AND w <= 2", "x = 'a' AND v < 2", "t > '1970-01-01 00:00:01+0000'", "v > 0 AND v > 1",
     "m CONTAINS 'x' AND v = 1", "m CONTAINS KEY 1 AND m CONTAINS 'y'", "v = 1 AND d = 0",
     "p = 1 AND v > 1", "p = 1 AND c = 2 AND w > 0", "p IN (1, 2) AND w >= 2 AND x = 'b'",
-    "v IN (0, 2) AND w < 3", "v = 1 AND token(p) > 0 AND w > 0"])
+    "v IN (0, 2) AND w < 3", "v = 1 AND token(p) > 0 AND w > 0", "x LIKE 'a%'", "x LIKE '%b'",
+    "x LIKE 'a%' AND v = 1", "v = 1 AND x LIKE '_' AND x LIKE 'b%'", "p = 1 AND x LIKE 'b%' AND w > 0",
+    "x LIKE 'c%'"])
 def test_storage_attached_indexes_answer_together(db, attached, condition):
     indexed, plain = attached
     select = f"SELECT p, c, d, v, w FROM {{}} WHERE {condition}"
@@ -188,7 +191,7 @@ def test_storage_attached_indexes_answer_together(db, attached, condition):
 @pytest.mark.parametrize("condition", [
     # An order of texts, what another index or none is on, what an index on elements does not know.
     "x > 'a'", "v = 1 AND y = 1", "y = 1 AND v = 1", "y > 1",
-    "v = 1 AND m[1] = 'x'", "x LIKE 'a%'", "v = 1 AND (c, d) > (0, 0)"])
+    "v = 1 AND m[1] = 'x'", "z LIKE 'a%'", "v = 1 AND z LIKE '%'", "v = 1 AND (c, d) > (0, 0)"])
 def test_what_they_do_not_answer_has_to_be_asked_for(db, attached, condition):
     indexed, plain = attached
     select = f"SELECT p, c, d FROM {{}} WHERE {condition}"

@@ -134,7 +134,9 @@ pub(super) fn together(
     let searched = |found: &&Found| attached().any(|index| answers(table, index, found));
     let searches = relations.searches.iter().filter(is_left).filter(searched).count();
     let by_chosen = chosen.is_some_and(|it| it.found.filter.is_some());
-    let known = searches + usize::from(by_chosen) + relations.not_in_of_clustering.len();
+    let likes = relations.like_of.iter().filter(|column| of_values(**column)).count();
+    let known = searches + likes + usize::from(by_chosen) + relations.not_in_of_clustering.len();
+    debug_assert!(known <= relations.filters.len(), "nothing-lost: {known} are answered");
     singles && more && relations.multi.is_empty() && known == relations.filters.len()
 }
 

@@ -79,6 +79,8 @@ pub(super) struct Relations {
     pub(super) contains_of_clustering: Option<usize>,
     /// The clustering columns that `filters` have a NOT IN of, each as often as it has.
     pub(super) not_in_of_clustering: Vec<usize>,
+    /// The columns that `filters` have a LIKE of, each as often as it has.
+    pub(super) like_of: Vec<usize>,
 }
 
 pub(super) fn gather(
@@ -218,6 +220,9 @@ fn single(
         ast::Test::Contains(_) | ast::Test::ContainsKey(_) | ast::Test::Like(_) => {
             if !matches!(test, ast::Test::Like(_)) && column.kind == ColumnKind::Clustering {
                 out.contains_of_clustering = Some(column.position as usize);
+            }
+            if matches!(test, ast::Test::Like(_)) {
+                out.like_of.push(index_of(table, column));
             }
             let (filter, lookup) = search(column, test, preparer, inputs)?;
             out.add_search(index_of(table, column), filter, lookup);
