@@ -71,14 +71,34 @@ fn fetch<'t>(parts: &'t Parts, tokens: &[Token]) -> SmallVec<[Sought<'t>; AHEAD_
             cache.prefetch_object(handle);
         }
     }
+    take_steps(all.iter().map(|one| (&**one.memtable, one.number)));
+    all
+}
+
+/// The same for mutations that are about to enter: of memtables alone.
+pub(super) fn fetch_entering<'t>(places: impl Iterator<Item = (&'t Tablet, Token)>) {
+    let mut all: SmallVec<[(Ref<'t, Rc<Memtable>>, Token); AHEAD_MAX]> = SmallVec::new();
+    for (tablet, token) in places {
+        let memtable = tablet.active.borrow();
+        memtable.prefetch(token);
+        all.push((memtable, token));
+    }
+    debug_assert!(all.len() <= AHEAD_MAX, "{} at once", all.len());
+    let slot = |(memtable, token): &(Ref<'_, Rc<Memtable>>, Token)| memtable.prefetch_slot(*token);
+    let numbers: SmallVec<[Option<Number>; AHEAD_MAX]> = all.iter().map(slot).collect();
+    let memtables = all.iter().map(|(memtable, _)| &***memtable);
+    take_steps(memtables.zip(numbers.iter().copied()));
+}
+
+/// What lies behind the slots of these partitions.
+fn take_steps<'m>(all: impl Iterator<Item = (&'m Memtable, Option<Number>)> + Clone) {
     for step in Step::ALL {
-        for one in &all {
-            if let Some(number) = one.number {
-                one.memtable.prefetch_step(number, step);
+        for (memtable, number) in all.clone() {
+            if let Some(number) = number {
+                memtable.prefetch_step(number, step);
             }
         }
     }
-    all
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::Shard;
 use super::deriving::{Promise, Underived};
 use super::hot_partitions::Touch;
+use super::prefetch::{AHEAD_MAX, fetch_entering};
 use crate::commitlog::{Appended, Commitlog, HeldEntries, Refusal, SegmentId, group_bytes};
 use crate::config::Log;
 use crate::error::WriteError;
@@ -174,7 +175,12 @@ impl Shard {
     }
 
     fn targets<'m>(&self, mutations: &'m [FrozenMutation]) -> Result<Vec<Target<'m>>, WriteError> {
-        mutations.iter().map(|one| self.target(one)).collect()
+        // What is collected into a result does not know how many there are.
+        let mut targets = Vec::with_capacity(mutations.len());
+        for one in mutations {
+            targets.push(self.target(one)?);
+        }
+        Ok(targets)
     }
 
     async fn enter(
@@ -190,7 +196,8 @@ impl Shard {
         }
         let bytes = mutations.iter().map(|mutation| &mutation.0[..]);
         let logged = targets.iter().zip(bytes).filter(|(target, _)| target.logged);
-        let entries: Vec<_> = logged.map(|(target, bytes)| (target.table.id, bytes)).collect();
+        let mut entries = Vec::with_capacity(targets.len());
+        entries.extend(logged.map(|(target, bytes)| (target.table.id, bytes)));
         let appended = self.append(targets, &entries).await?;
         Ok(Entered(appended.map(|appended| (log, appended))))
     }
@@ -219,7 +226,7 @@ impl Shard {
         );
         let table = &targets[0].table;
         let (log, dirty) = (self.log_of(table.log), &table.dirty);
-        let apply = |held: &[SegmentId]| targets.iter().for_each(|target| target.enter(log, held));
+        let apply = |held: &[SegmentId]| enter_each(targets, log, held);
         if self.refuses() {
             return Err(WriteError::Overloaded("memory that a simulation refuses"));
         }
@@ -358,6 +365,17 @@ impl Shard {
                 return overloaded(waits_for);
             }
         }
+    }
+}
+
+/// Puts mutations, an entry of each of which these segments of the log hold, into their memtables.
+fn enter_each(targets: &[Target<'_>], log: &Commitlog, held: &[SegmentId]) {
+    for some in targets.chunks(AHEAD_MAX) {
+        // As few as one statement has were fetched for it.
+        if AHEAD_MAX < targets.len() {
+            fetch_entering(some.iter().map(|target| (&*target.tablet, target.key.token)));
+        }
+        some.iter().for_each(|target| target.enter(log, held));
     }
 }
 

@@ -8,7 +8,7 @@
 use super::place::Place;
 use crate::coordinator::Coordinator;
 use crate::cursor::Cursor;
-use derived::{Derived, Deriver, ViewPlan};
+use derived::{Buffers, Derived, Deriver, ViewPlan};
 use model::{DecoratedKey, TableSchema, Token};
 use mutation::page::RingBound;
 use mutation::{
@@ -110,14 +110,16 @@ struct Scan<'b> {
     rows: usize,
     bytes: usize,
     scratch: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl<'b> Scan<'b> {
     fn new(base: &'b TableSchema, plans: &'b [ViewPlan], covers: Covers) -> Scan<'b> {
         debug_assert!(!plans.is_empty(), "a scan for no view");
         let now = wall_micros().div_euclid(1_000_000);
-        let (piece, derived, scratch) = (None, Vec::new(), Vec::new());
-        Scan { base, plans, covers, now, piece, derived, rows: 0, bytes: 0, scratch }
+        let (piece, derived, scratch) = (None, Vec::with_capacity(ROWS_MAX), Vec::new());
+        let buffers = Buffers::default();
+        Scan { base, plans, covers, now, piece, derived, rows: 0, bytes: 0, scratch, buffers }
     }
 
     /// Takes a fragment; where the step ends, if it ends with that.
@@ -198,7 +200,10 @@ impl<'b> Scan<'b> {
         let rows = piece.builder.freeze();
         let write = FrozenView::trusted(&rows.0).expect("a builder made it");
         debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
-        let deriver = Deriver::new(self.base, self.plans, write, self.now);
-        self.derived.extend(deriver.finish().into_iter().map(|one| (token, one)));
+        let buffers = std::mem::take(&mut self.buffers);
+        let mut deriver = Deriver::reusing(self.base, self.plans, write, self.now, buffers);
+        let (derived, buffers) = deriver.finish_reused();
+        self.buffers = buffers;
+        self.derived.extend(derived.into_iter().map(|one| (token, one)));
     }
 }

@@ -181,6 +181,7 @@ impl Coordinator {
         let held = Held { alone: Vec::new(), under_way: Epochs::enter(self.epochs.clone()) };
         let schema = self.cluster.schema();
         let mut outcome = Outcome { group: with, ..Outcome::default() };
+        outcome.group.reserve(derived.len());
         for (at, one) in derived {
             if let Some(to) = schema.table_by_id(one.view) {
                 self.place((base, at), to, one.token, one.mutation, &mut outcome);
