@@ -2,7 +2,7 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
-use super::tables::{all, listed};
+use super::tables::{all, index_of_view, listed, view_of_index};
 use super::work::{Tables, Work, finished, start};
 use crate::call::{Answer, Call};
 use crate::tasks::{Running, SNAPSHOT};
@@ -29,7 +29,7 @@ pub(super) fn operations(api: &mut Api) {
     api.post(path, "Takes a snapshot", take)
         .takes("tag", Kind::Text, "Its name, which is required")
         .takes("kn", Kind::Text, "Keyspaces, with commas between; all without it")
-        .takes("cf", Kind::Text, "Tables of the one keyspace, with commas between")
+        .takes("cf", Kind::Text, "Tables and indexes of the one keyspace, with commas between")
         .takes("sf", Kind::Flag, "Whether no flush is done before")
         .takes("ttl", Kind::Text, "It is cleared after so many s, m, h or d");
     let everywhere = "/storage_service/tablets/snapshots";
@@ -40,7 +40,7 @@ pub(super) fn operations(api: &mut Api) {
     api.delete(path, "Clears snapshots", clear)
         .takes("tag", Kind::Text, "Those of this name")
         .takes("kn", Kind::Text, "Those of keyspaces, with commas between")
-        .takes("cf", Kind::Text, "Those of a table");
+        .takes("cf", Kind::Text, "Those of a table, or of an index");
 }
 
 /// Bytes of the snapshots of a table, or of all tables: of their files, or of those that only
@@ -64,13 +64,15 @@ async fn found() -> Result<Vec<Snapshot>, Answer> {
     runtime::local::get::<Storage>().snapshots().await.map_err(refused)
 }
 
-/// By name: the tables that have a snapshot of it.
-async fn list(_: &Rc<Door>, _: &Call) -> Answered {
+/// By name: the tables that have a snapshot of it; the view of an index goes by the index's name.
+async fn list(door: &Rc<Door>, _: &Call) -> Answered {
     let mut by_tag: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let schema = door.cluster.schema();
     for one in found().await? {
+        let index = index_of_view(&schema, &one.keyspace, &one.table);
         let mut shown = json!({
             "ks": one.keyspace,
-            "cf": one.table,
+            "cf": index.unwrap_or(one.table),
             "total": one.total_bytes,
             "live": one.live_bytes,
         });
@@ -144,13 +146,31 @@ async fn taken(ids: Vec<TableId>, order: SnapshotOrder) -> Answered {
     }
 }
 
-/// `tag`, `kn` (keyspaces), `cf` (a table); what is not said is any.
-async fn clear(_: &Rc<Door>, call: &Call) -> Answered {
+/// `tag`, `kn` (keyspaces), `cf` (a table, or an index where none has that name); what is not said
+/// is any.
+async fn clear(door: &Rc<Door>, call: &Call) -> Answered {
     let said = |name| call.given(name).map(str::to_owned);
     let filter =
         SnapshotFilter { tag: said("tag"), keyspaces: call.names("kn"), table: said("cf") };
+    let mut filters = vec![filter.clone()];
+    if let Some(name) = &filter.table {
+        let schema = door.cluster.schema();
+        let is_meant =
+            |keyspace: &&String| filter.keyspaces.is_empty() || filter.keyspaces.contains(keyspace);
+        for (keyspace, entry) in schema.keyspaces.iter().filter(|(keyspace, _)| is_meant(keyspace))
+        {
+            let index = (!entry.tables.contains_key(name)).then(|| view_of_index(entry, name));
+            filters.extend(index.flatten().map(|view| SnapshotFilter {
+                tag: filter.tag.clone(),
+                keyspaces: vec![keyspace.clone()],
+                table: Some(view.schema.name.clone()),
+            }));
+        }
+    }
     let storage = runtime::local::get::<Storage>();
-    storage.clear_snapshots(filter).await.map_err(refused)?;
+    for filter in filters {
+        storage.clear_snapshots(filter).await.map_err(refused)?;
+    }
     Ok(Answer::done())
 }
 

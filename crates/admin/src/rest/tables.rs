@@ -46,7 +46,8 @@ pub(super) fn listed(
         let tables = entry.tables.values().filter(|table| stored(table.kind));
         return Ok(tables.map(|table| table.schema.id).collect());
     }
-    let tables = names.split(',').map(|name| match entry.tables.get(name) {
+    let found = |name| entry.tables.get(name).or_else(|| view_of_index(&entry, name));
+    let tables = names.split(',').map(|name| match found(name) {
         Some(table) if stored(table.kind) => Ok(table.schema.id),
         _ => {
             let text = format!("Can't find a column family {name} in keyspace {keyspace}");
@@ -54,6 +55,25 @@ pub(super) fn listed(
         }
     });
     tables.collect()
+}
+
+/// The view that answers the index of that name.
+pub(super) fn view_of_index<'k>(
+    keyspace: &'k KeyspaceEntry,
+    index: &str,
+) -> Option<&'k Rc<TableEntry>> {
+    let mut indexes = keyspace.tables.values().flat_map(|table| &table.schema.indexes);
+    let found = indexes.find(|known| known.name == index)?;
+    keyspace.tables.get(&found.view_name())
+}
+
+/// The name of the index that a table answers, if it is the view of one.
+pub(super) fn index_of_view(schema: &Schema, keyspace: &str, view: &str) -> Option<String> {
+    let keyspace = schema.keyspace(keyspace)?;
+    let of = keyspace.tables.get(view)?.schema.view.as_ref()?;
+    let base = keyspace.tables.get(&of.base_name)?;
+    let found = base.schema.indexes.iter().find(|index| index.view_name() == view);
+    found.map(|index| index.name.clone())
 }
 
 /// The table that `name` of the path is: `keyspace:table`.
