@@ -109,21 +109,21 @@ def test_what_a_snapshot_is_of(node, cql):
 
 
 def test_the_view_of_an_index_goes_by_the_name_of_the_index(node, cql):
-    cql.execute("CREATE TABLE ks.f (a int PRIMARY KEY, v int, w int)")
-    cql.execute("CREATE INDEX by_v ON ks.f (v)")
-    cql.execute("CREATE INDEX b1_too ON ks.f (w)")
-    assert ask(node, "POST", SNAPSHOTS, tag="i", kn="ks", cf="by_v,f") == (200, None)
+    cql.execute("CREATE TABLE ks.indexed (a int PRIMARY KEY, v int, w int)")
+    cql.execute("CREATE INDEX by_v ON ks.indexed (v)")
+    cql.execute("CREATE INDEX b1_too ON ks.indexed (w)")
+    assert ask(node, "POST", SNAPSHOTS, tag="i", kn="ks", cf="by_v,indexed") == (200, None)
     assert ask(node, "POST", SNAPSHOTS, tag="j", kn="ks", cf="b1_too") == (200, None)
-    assert set(listed(cql)) == {("i", "ks", "by_v_index"), ("i", "ks", "f"),
+    assert set(listed(cql)) == {("i", "ks", "by_v_index"), ("i", "ks", "indexed"),
                                 ("j", "ks", "b1_too_index")}
     _, found = ask(node, "GET", SNAPSHOTS)
     shown = {one["key"]: sorted(of["cf"] for of in one["value"]) for one in found}
-    assert shown == {"i": ["by_v", "f"], "j": ["b1_too"]}
+    assert shown == {"i": ["by_v", "indexed"], "j": ["b1_too"]}
     assert ask(node, "DELETE", SNAPSHOTS, tag="i", kn="ks", cf="by_v") == (200, None)
-    assert set(listed(cql)) == {("i", "ks", "f"), ("j", "ks", "b1_too_index")}
+    assert set(listed(cql)) == {("i", "ks", "indexed"), ("j", "ks", "b1_too_index")}
     # In any keyspace, under any name.
     assert ask(node, "DELETE", SNAPSHOTS, cf="b1_too") == (200, None)
-    assert set(listed(cql)) == {("i", "ks", "f")}
+    assert set(listed(cql)) == {("i", "ks", "indexed")}
     assert ask(node, "DELETE", SNAPSHOTS) == (200, None)
 
 
