@@ -64,6 +64,8 @@ struct Back {
 /// Runs, on the other shard, the work of a call as a task, and answers it.
 fn run_for<R: Send + 'static>(work: Erased<'static, R>, answer: Answer<R>, back: Back) {
     let run = async move {
+        let group = current_group();
+        debug_assert_eq!(group, back.group, "inherited-group: a call in another than its caller");
         let output = work.await;
         *answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(output);
         drop(answer);

@@ -46,6 +46,7 @@ impl<'a, T> Erased<'a, T> {
     #[inline]
     pub fn new<F: Future<Output = T> + 'a>(make: impl FnOnce() -> F) -> Erased<'a, T> {
         let block = take(Layout::new::<F>()).cast::<F>();
+        debug_assert!(block.is_aligned(), "in-place: a block that is not aligned for its future");
         // A panic of `make` costs this block, and no more.
         // SAFETY: *block-of-class*: the block is as large and as aligned as the layout asks for;
         // *free-alone*: nobody else has it.

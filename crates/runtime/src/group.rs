@@ -5,6 +5,7 @@
 //! Invariants
 //!  - *same-number*: a group has the same number on every shard of a node.
 //!  - *no-hoarding*: a group that was idle joins at the least virtual runtime of the others.
+//!  - *by-its-turn*: a task that enters a group goes on when that group has its turn.
 //!  - *counted-anew*: a group that takes a retired one's number begins with nothing counted.
 
 use crate::core::group::FIXED;
@@ -71,6 +72,7 @@ pub async fn enter(group: Group) {
     });
     // The next poll comes by the new group's turn.
     yield_now().await;
+    debug_assert_eq!(current(), group, "by-its-turn: it goes on in another group");
 }
 
 /// Moves the task back when its work in another group ends, or is dropped.

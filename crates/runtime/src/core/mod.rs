@@ -105,6 +105,17 @@ impl Shard {
         })
     }
 
+    /// Whether nobody has borrowed a cell (*no-borrow-across*).
+    pub(crate) fn lends_nothing(&self) -> bool {
+        self.tasks.try_borrow_mut().is_ok()
+            && self.wheel.try_borrow_mut().is_ok()
+            && self.ops.try_borrow_mut().is_ok()
+            && self.driver.try_borrow_mut().is_ok()
+            && self.calls.try_borrow_mut().is_ok()
+            && self.locals.try_borrow_mut().is_ok()
+            && self.prng.try_borrow_mut().is_ok()
+    }
+
     /// Fires the timers that are due.
     pub(crate) fn fire_timers(&self) {
         let now = self.clock.now_ns();

@@ -227,6 +227,8 @@ fn report(shard: usize, remote: &Remote, held_for: Duration, ran_for: Duration) 
 /// Where a thread of this process is now.
 fn capture(thread: i32) -> String {
     let _one = CAPTURING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let before = CAPTURE.stage.load(Ordering::Acquire);
+    debug_assert_ne!(before, ASKED, "one-capture: another one is in progress");
     CAPTURE.stage.store(ASKED, Ordering::Release);
     // SAFETY: *handler-stores*: the signal has its handler, in a thread of ours; one that has ended
     // gives an error, which the wait below notices.

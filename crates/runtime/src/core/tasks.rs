@@ -271,6 +271,7 @@ impl Shard {
         drop(tasks);
         let outer = (self.current_task.replace(Some(task)), self.current_group.replace(group.0));
         let waker = ManuallyDrop::new(self.waker(task));
+        debug_assert!(self.lends_nothing(), "no-borrow-across: {task:?} is polled");
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         let going_on = self.end_of_poll(task, future, poll.is_ready());
         self.current_task.set(outer.0);
@@ -297,6 +298,7 @@ impl Shard {
         // Without its future it is being dropped further out, by which this was called.
         let Some(future) = slot.future.take() else { return };
         drop(tasks);
+        debug_assert!(self.lends_nothing(), "no-borrow-across: {task:?} is cancelled");
         drop(future);
         self.finish(task.index);
     }
@@ -330,8 +332,14 @@ impl Shard {
         let polls = self.remote.polls.load(Ordering::Relaxed);
         self.remote.polls.store(polls + 1, Ordering::Relaxed);
         let waker = ManuallyDrop::new(self.waker(task));
+        debug_assert!(self.lends_nothing(), "no-borrow-across: {task:?} is polled");
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.remote.polls.store(polls + 2, Ordering::Relaxed);
+        debug_assert_eq!(
+            self.tasks.borrow().slots[task.index as usize].group,
+            self.current_group.get(),
+            "inherited-group: {task:?} ends its poll in another group"
+        );
         self.end_of_poll(task, future, poll.is_ready());
         self.current_task.set(None);
         self.current_group.set(group::MAIN.0);
@@ -345,6 +353,7 @@ impl Shard {
         };
         let goes_on = ended.is_none();
         if let Some(future) = ended {
+            debug_assert!(self.lends_nothing(), "no-borrow-across: {task:?} has ended");
             drop(future);
             self.finish(task.index);
         }

@@ -161,6 +161,7 @@ impl Uring {
         };
         if let Err(error) = result {
             match error.raw_os_error() {
+                Some(libc::EEXIST) => unreachable!("single-issuer: the ring of another thread"),
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
                 _ => panic!("io_uring_enter: {error}"),
             }

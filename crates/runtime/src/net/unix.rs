@@ -138,6 +138,13 @@ impl UnixListener {
 
     /// Listens no longer, and removes the file (*own-file*).
     pub async fn close(self) {
+        let is_file = !self.fd.is_simulated();
+        debug_assert_eq!(
+            self.identity.is_some(),
+            is_file,
+            "own-file: nobody knows {:?}",
+            self.path
+        );
         let Some(identity) = self.identity else {
             if let Some(machine) = simulated() {
                 machine.unlink_path(&self.path);

@@ -243,6 +243,7 @@ impl<T> Receiver<T> {
         }
         let mut state = self.state.borrow_mut();
         if state.senders == 0 {
+            debug_assert_eq!(state.free, state.capacity, "no-lost-unit: of senders that are gone");
             return Poll::Ready(None);
         }
         state.receiving = Some(cx.waker().clone());

@@ -100,6 +100,8 @@ impl Drop for Notified<'_> {
         let left = self.notify.waiters.borrow_mut().leave(waiter);
         if left != Left::Waiting {
             self.notify.notify_one();
+            let is_passed_on = 0 < self.notify.waiters.borrow().granted();
+            debug_assert!(is_passed_on || self.notify.stored.get(), "no-lost-unit: nobody has it");
         }
     }
 }

@@ -189,6 +189,11 @@ impl Drop for Acquire<'_> {
         let left = state.waiters.leave(waiter);
         let closed = state.closed;
         drop(state);
+        debug_assert!(
+            matches!(left, Left::Waiting) || left == Left::Served(self.units),
+            "no-lost-unit: {left:?} of {}",
+            self.units
+        );
         match left {
             Left::Served(units) if !closed => release(&self.semaphore.state, units),
             // The one behind may be small enough for what is there.
