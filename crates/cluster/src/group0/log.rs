@@ -155,9 +155,11 @@ impl GroupLog {
         again: impl Fn() -> Vec<FrozenMutation>,
     ) -> Result<(), Failed> {
         assert!(!rows.is_empty(), "one-entry: a change of no rows");
+        let count = rows.len();
         let mut first = Some(rows);
         let write = async || {
             let rows = first.take().unwrap_or_else(&again);
+            debug_assert!(rows.len() == count, "the-same-again: {} rows of {count}", rows.len());
             self.storage.apply_all(rows).await.map_err(Attempt::from)
         };
         let what = format!("writing system.{RAFT}");

@@ -437,6 +437,11 @@ impl Membership {
         };
         match answer {
             Answer::Accepted(told) if told.group == Some(group) => {
+                let schema = self.cluster.schema();
+                debug_assert!(
+                    schema.keyspaces.keys().all(|name| Schema::is_system(name)),
+                    "own-data-stays: keyspaces came while this node asked to be let in"
+                );
                 self.tell_contacts(told.contacts).await;
                 Ok(Some(()))
             }

@@ -35,6 +35,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(500);
 /// It did not if there is so much of `down_after` between two of them. Less makes nobody dead.
 const PAUSED_PART: u32 = 4;
+const _: () = assert!(1 < PAUSED_PART, "own-silence-is-not-theirs: a pause of all of it is none");
 
 /// What was heard of a node.
 #[derive(Clone, Copy, Debug)]
@@ -259,6 +260,8 @@ impl Membership {
         let mut shown = self.shown.borrow_mut();
         let others = topology.present().filter(|member| member.host_id != me);
         for member in others.filter(|member| member.state != MemberState::Joining) {
+            let (host_id, state) = (member.host_id, member.state);
+            debug_assert!(state != MemberState::Left, "left-is-told: {host_id} is told of again");
             shown.entry(member.host_id).or_insert(false);
         }
         let mut events = Vec::new();

@@ -211,6 +211,7 @@ async fn start_messages(config: &Config, cluster: &Cluster) {
 
 /// How this node's part of the group is. On shard 0; `None`: it takes no part.
 pub fn status() -> Option<consensus::group::Status> {
+    debug_assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
     let membership = runtime::local::try_get::<Membership>()?;
     let group = membership.group.borrow();
     group.as_ref().map(|(_, group)| group.status())
@@ -223,12 +224,14 @@ pub fn leads() -> bool {
 
 /// Whether the others have said that this node is none of them any more. On shard 0.
 pub fn is_expelled() -> bool {
+    debug_assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
     let membership = runtime::local::try_get::<Membership>();
     membership.is_some_and(|membership| membership.expelled.borrow().is_some())
 }
 
 /// Whether this node has left, as it was told to. On shard 0.
 pub fn has_left() -> bool {
+    debug_assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
     let membership = runtime::local::try_get::<Membership>();
     membership.is_some_and(|it| it.expelled.borrow().is_some() && it.is_leaving())
 }
@@ -246,6 +249,7 @@ pub fn enter(phase: Phase) -> Erased<'static, ()> {
 /// Ends what [`start`] began: hands over what this node leads, and says goodbye. On shard 0.
 pub fn stop() -> Erased<'static, ()> {
     Erased::new(move || async move {
+        assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
         let Some(membership) = runtime::local::try_get::<Membership>() else { return };
         runtime::local::clear::<Membership>();
         membership.phase.set(Phase::Leaving);

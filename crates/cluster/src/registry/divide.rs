@@ -87,6 +87,7 @@ impl Cluster {
 
     /// Whether the storage of this node has to divide tables still. On shard 0.
     pub fn is_dividing(&self) -> bool {
+        debug_assert!(runtime::shard_id() == 0, "at-last: tables are divided from shard 0");
         self.dividing.is_busy.get()
     }
 
@@ -101,6 +102,8 @@ impl Cluster {
         drop(self.dividing.work.spawn(async {
             if let Some(cluster) = runtime::local::try_get::<Cluster>() {
                 with_group(STREAMING, cluster.divide_all()).await;
+                let is_done = cluster.dividing.tables.borrow().is_empty();
+                debug_assert!(is_done || cluster.is_stopping.get(), "at-last: some are left over");
                 cluster.dividing.is_busy.set(false);
             }
         }));

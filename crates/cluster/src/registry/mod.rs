@@ -363,8 +363,13 @@ impl Cluster {
             let catalog = self.catalog();
             let (command, said) = decide(&catalog, self.moment())?;
             let Some(command) = command else { return Ok((said, false)) };
+            let last = command.last_timestamp();
             match order.propose(&catalog, command).await.map_err(ChangeError::Failed)? {
-                Proposed::Shown { told } => return Ok((said, told)),
+                Proposed::Shown { told } => {
+                    let shown = self.shown_until.get();
+                    debug_assert!(last <= shown, "shown-before-told: {last} after {shown}");
+                    return Ok((said, told));
+                }
                 Proposed::Lost => {}
             }
         }

@@ -129,7 +129,12 @@ impl Survey<'_> {
             leader: standing.leader,
             is_between: standing.is_silent(),
         };
-        let best = self.best();
+        let (best, refused) = (self.best(), self.refuses().err());
+        let knows_voters = self.all.values().any(|standing| !standing.voters.is_empty());
+        debug_assert!(
+            refused.is_some() || !lost.is_empty() || self.resumes() || !knows_voters,
+            "says-why: nothing is lost, and nothing is said"
+        );
         Report {
             group: own.generation.group,
             generation: own.generation.number,
@@ -138,7 +143,7 @@ impl Survey<'_> {
             lost: lost.iter().copied().collect(),
             leader: Some(best),
             needed: self.plan(0).needed(&self.all[&best]),
-            refused: self.refuses().err(),
+            refused,
             done: None,
         }
     }

@@ -42,6 +42,7 @@ pub async fn recover(lost: BTreeSet<Uuid>, executes: bool) -> Result<Report, Str
 
 /// Waits until this node is no longer one of its cluster, and tells why. On shard 0.
 pub async fn expelled() -> String {
+    debug_assert!(runtime::shard_id() == 0, "same-everywhere: membership is of shard 0");
     loop {
         let Some(membership) = runtime::local::try_get::<Membership>() else {
             return std::future::pending().await;
