@@ -36,6 +36,7 @@ impl Storage {
     pub fn apply_unlogged(&self, mutation: &FrozenMutation) -> Result<(), WriteError> {
         let shard = self.shard();
         let Target { table, tablet, key, view, .. } = shard.target(mutation)?;
+        debug_assert!(!table.derives.get(), "nothing-underived: {} has views", table.id);
         let memtable = tablet.active.borrow().clone();
         tablet.changes.note(key.token);
         memtable.apply(&table.schema(), key, &view);

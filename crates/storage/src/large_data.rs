@@ -164,7 +164,8 @@ pub struct LargeWrites {
 pub(crate) struct Watch {
     /// What is not longer needs no look.
     pub(crate) bytes: usize,
-    row_bytes: u64,
+    /// Longer rows are large.
+    pub(crate) row_bytes: u64,
     elements: u64,
 }
 

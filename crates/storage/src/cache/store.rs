@@ -304,6 +304,7 @@ impl Store {
 
     /// Adds a partition of a token that has none.
     pub(super) fn insert(&mut self, id: TabletId, token: Token, content: Content) {
+        debug_assert!(self.is_of(id, &content), "linked-at-once: another object at {token:?}");
         self.heap_bytes += ENTRY_BYTES;
         if let Content::Large(large) = &content {
             debug_assert!(!large.runs.is_empty(), "a large partition of no run");
@@ -312,8 +313,15 @@ impl Store {
         self.tablet_mut(id).index.insert(token, content);
     }
 
+    /// Whether the object of a partition, if it is one, is still that of one of this tablet.
+    fn is_of(&self, id: TabletId, content: &Content) -> bool {
+        let Content::Whole(handle) = content else { return true };
+        self.arena.kind(*handle) == WHOLE && WholeView::of(self.arena.get(*handle)).tablet == id
+    }
+
     /// Exchanges what is known of a partition.
     pub(super) fn exchange(&mut self, id: TabletId, token: Token, content: Content) {
+        debug_assert!(self.is_of(id, &content), "linked-at-once: another object at {token:?}");
         self.heap_bytes += ENTRY_BYTES;
         if let Content::Large(large) = &content {
             self.heap_bytes += large.heap_bytes();

@@ -259,6 +259,7 @@ impl<'a> Parser<'a> {
             data.extend_from_slice(block);
             valid += 1;
         }
+        debug_assert!(from < valid, "old-is-end: block {from} is not of {:?}", self.id);
         if valid < to {
             let what = if self.bytes.len() / BLOCK <= valid {
                 "the file ends inside a chunk"
@@ -379,6 +380,7 @@ impl Items<'_> {
                     while inner < end {
                         inner = self.entry(inner, count, each)?;
                     }
+                    debug_assert_eq!(inner, end, "whole-or-nothing: entries of another size");
                     self.at = end;
                 }
                 FRAGMENT if matches!(self.place, Place::InChunk { .. }) => {

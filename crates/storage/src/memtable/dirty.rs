@@ -312,6 +312,7 @@ impl Dirty {
         let span = deadline - Instant::now();
         let turn = timeout(span, self.turn.acquire(1)).await.ok().and_then(Result::ok);
         debug_assert!(turn.is_none() || self.turn.available() == 0, "in-turn: two at a time");
+        debug_assert!(turn.is_some() || deadline <= Instant::now(), "bounded-wait: gave up early");
         turn
     }
 

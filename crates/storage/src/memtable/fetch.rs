@@ -100,6 +100,7 @@ impl Upcoming {
         left: Option<&DecoratedKey>,
         from: Token,
     ) -> Option<Number> {
+        debug_assert!(self.of <= partitions.len(), "only-grows: from {} partitions", self.of);
         if self.taken == self.numbers.len() || self.of != partitions.len() {
             let count = (4 * self.numbers.len()).clamp(1, SCAN_MAX);
             self.numbers.clear();

@@ -392,7 +392,10 @@ impl Memtable {
             let column = schema.column_by_id(*id).filter(|column| column.ty.is_collection())?;
             Some((column.name.as_str(), *count))
         });
-        self.known.borrow_mut().note(place, watch, row.len() as u64, named);
+        let bytes = row.len() as u64;
+        self.known.borrow_mut().note(place, watch, bytes, named);
+        let is_noted = bytes <= watch.row_bytes || !self.known.borrow().is_empty();
+        debug_assert!(is_noted, "next-one: nobody will know of a row of {bytes} bytes");
     }
 
     /// Rows that have become large in it.

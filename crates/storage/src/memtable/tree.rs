@@ -114,10 +114,14 @@ impl<V: Clone> Tree<V> {
     /// The entry with the greatest key at or before `place`, else the first one; and the key that
     /// follows it.
     pub(super) fn floor(&self, place: impl Place) -> (&Bytes, &V, Option<&Bytes>) {
-        let (mut node, mut next) = (&self.root, None);
+        let (mut node, mut next, mut least) = (&self.root, None, None);
         loop {
             match &**node {
                 Node::Leaf(entries) => {
+                    debug_assert!(
+                        least.is_none_or(|least: &Bytes| entries[0].0 == *least),
+                        "first-key: {least:?} names another child"
+                    );
                     let after = entries.partition_point(|(key, _)| place(key).is_le());
                     let at = after.saturating_sub(1);
                     let next = entries.get(at + 1).map(|(key, _)| key).or(next);
@@ -130,6 +134,9 @@ impl<V: Clone> Tree<V> {
                 Node::Inner(children) => {
                     let at = child_of(children, &place);
                     next = children.get(at + 1).map(|(key, _)| key).or(next);
+                    if 0 < at {
+                        least = Some(&children[at].0);
+                    }
                     node = &children[at].1;
                 }
             }

@@ -42,6 +42,10 @@ pub(crate) async fn link<'s>(
     descriptor: Descriptor,
     suffixes: impl IntoIterator<Item = &'s str>,
 ) {
+    debug_assert!(
+        !table.tablets().iter().any(|tablet| tablet.has_sstable(descriptor)),
+        "linked-before-released: {descriptor:?} is in use already"
+    );
     // What a dropped table still writes goes.
     if !shard.incremental_backups.get() || table.dropped.get() {
         return;

@@ -361,6 +361,12 @@ impl Shard {
         }
         let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
         tables.iter().for_each(|table| drop(self.seal_all(table)));
+        debug_assert!(
+            tables
+                .iter()
+                .all(|table| table.tablets().iter().all(|it| it.active.borrow().is_empty())),
+            "log-gives-way: writes stay that are not to be flushed"
+        );
     }
 
     fn end_refusing(&self) {

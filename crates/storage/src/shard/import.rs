@@ -91,6 +91,17 @@ async fn import(shard: &Rc<Shard>, id: TableId, order: &Import) -> Result<Loaded
             let name = found.descriptor.file_name(Component::Data);
             loaded.loaded.iter().any(|one| one.from == name)
         };
+        let is_refused = |from: &str| loaded.refused.iter().any(|(name, _)| name == from);
+        debug_assert!(
+            !loaded.loaded.iter().any(|one| is_refused(&one.from)),
+            "source-last: what the table does not have is to go: {:?}",
+            loaded.refused
+        );
+        debug_assert!(
+            !directory.starts_with(&shard.config.data_dir),
+            "own-files-stay: {} is the node's",
+            directory.display()
+        );
         for found in listing.tables.iter().filter(is_loaded) {
             store::remove(directory, found.descriptor).await.map_err(told)?;
         }

@@ -89,6 +89,8 @@ impl Drop for User {
         assert!(0 < entry.users, "bounded-by-waiters: a lock of nobody");
         entry.users -= 1;
         if entry.users == 0 {
+            debug_assert!(entry.lock.available() == 1, "one-holds: {:?} is held", self.key);
+            debug_assert!(entry.lock.waiting() == 0, "fifo: {:?} goes before its turn", self.key);
             locks.remove(&self.key);
         }
     }

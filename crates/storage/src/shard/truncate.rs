@@ -180,6 +180,7 @@ impl Shard {
         let staying = snapshot::staying(&table.dir).await;
         let keep_dir = tag.is_some() || staying.map_or(true, |names| !names.is_empty());
         self.remove_files(&table, &sstables, keep_dir).await;
+        debug_assert!(self.table(id).is_none(), "dropped-is-gone: {id} is there again");
         Ok(())
     }
 

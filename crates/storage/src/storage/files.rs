@@ -145,6 +145,7 @@ impl Storage {
     /// Takes back what [`Storage::begin_arrivals`] said.
     pub fn end_arrivals(&self, id: TableId) {
         if let Some(table) = self.shard().table(id) {
+            debug_assert!(0 < table.arriving.get(), "nothing-forgotten: more end than began");
             table.arriving.set(table.arriving.get().saturating_sub(1));
             self.shard().compaction_wake.notify_one();
         }

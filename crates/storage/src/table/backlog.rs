@@ -40,6 +40,10 @@ impl Found {
     /// Whether files and options are as they were.
     pub(crate) fn is_same(&self, table: &Table, tablet: &Tablet) -> bool {
         let same_files = self.sstables.as_ptr() == Rc::as_ptr(&tablet.sstables.borrow());
+        debug_assert!(
+            !same_files || 0 < self.sstables.strong_count(),
+            "unchanged-is-free: another set lies where one that is gone lay"
+        );
         same_files && Rc::ptr_eq(&self.schema, &table.schema.borrow())
     }
 

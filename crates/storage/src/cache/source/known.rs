@@ -75,6 +75,8 @@ impl KnownSource {
             Stretch::Known(run) => self.known(&run, &left),
             Stretch::End => drop(self.left.pop_front()),
             Stretch::Gap { from, to } => {
+                let open = self.open.now();
+                debug_assert!(open.is_none(), "cache-alone: {open:?} goes on into a gap");
                 let gap = ClusteringRange { start: from, end: to };
                 self.pass(gap.intersect(&self.order, &left));
             }

@@ -79,6 +79,8 @@ impl Walk {
                 Progress::Yielded
             }
             Stretch::Gap { from, to } => {
+                let open = self.open.now();
+                debug_assert!(open.is_none(), "exact: {open:?} goes on into what is read below");
                 let order = &reading.order;
                 let start = later(order, &from, &left.start).clone();
                 let end = earlier(order, &to, &left.end).clone();
@@ -250,6 +252,11 @@ impl OpenTombstone {
                 self.due = Some(change);
             }
         }
+    }
+
+    /// What holds from here on.
+    pub(super) fn now(&self) -> Tombstone {
+        self.due.as_ref().map_or(self.open, |due| due.tombstone)
     }
 
     /// Nothing more comes.

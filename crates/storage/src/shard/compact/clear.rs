@@ -114,6 +114,10 @@ pub(crate) async fn clear(
         let tablets = table.tablets();
         let own = tablets.iter().map(|tablet| ranges.within(tablet.range));
         let own = own.flat_map(|own| own.iter().collect::<Vec<_>>()).collect();
+        debug_assert!(
+            is_planted(shard, Planted::ClearsNoMemtable) || !has_older(table, &ranges, before),
+            "logged-in-sstables: a memtable has some from before {before}"
+        );
         shard.record_cleared(table, own, before).await?;
     }
     let ranges = Rc::new(ranges);
@@ -277,6 +281,15 @@ fn cut_off(
         true => (before, Vec::new()),
         false => (before, shard.seal_within(table, ranges)),
     }
+}
+
+/// Whether a sealed memtable has something of the ranges, and nothing that was logged behind that
+/// place.
+fn has_older(table: &Table, ranges: &TokenRanges, before: ReplayPosition) -> bool {
+    let is_older =
+        |one: &Memtable| one.newest_segment().is_some_and(|newest| newest < before.segment);
+    let sealed = table.sealed_memtables();
+    sealed.iter().any(|one| is_older(one) && one.meets_any(ranges.iter()))
 }
 
 /// What is to become of the SSTables of a tablet.

@@ -220,6 +220,10 @@ impl Merge<'_> {
             self.inputs.len(),
             self.job.inputs.len()
         );
+        debug_assert!(
+            self.shard.replay_state(self.job.table.log).old_gone.get(),
+            "not-replayed: segments of earlier runs are there"
+        );
         make_gone(&self.job.table, &self.inputs).await
     }
 

@@ -105,6 +105,8 @@ impl Shard {
 
     async fn do_compaction(&self, job: Job) {
         assert!(job.claim.is_some(), "fits-first: a job without its room");
+        let log = job.table.log;
+        debug_assert!(self.replay_state(log).done.get(), "all-open-first: others may list it");
         // *after-flushes*
         self.await_no_flushes().await;
         match merge::run(self, &job, &|_| {}).await {

@@ -187,6 +187,11 @@ fn held_of(id: TableId, asked: Vec<Descriptor>) -> Option<Vec<Descriptor>> {
 fn forget(id: TableId, gone: &[Descriptor]) {
     let Some(shard) = local::try_get::<Shard>() else { return };
     if let Some(table) = shard.table(id) {
+        debug_assert!(
+            shard.config.planted == Some(Planted::RemovesShared)
+                || !table.sstables().iter().any(|one| gone.contains(&one.descriptor())),
+            "held-by-none: one of {gone:?} is removed and in use"
+        );
         table.let_go.borrow_mut().retain(|one| !gone.contains(one));
         shard.compaction_wake.notify_one();
     }
