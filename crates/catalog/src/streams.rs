@@ -221,6 +221,15 @@ impl Streams {
         if is_over && micros <= now_micros.saturating_sub(LATE_MICROS) {
             return Err(WrongTime::Late { micros, now_micros });
         }
+        let since = self.sets[at].since_micros();
+        debug_assert!(
+            since <= now_micros.saturating_add(AHEAD_MICROS),
+            "told-before: a set of {since} is given at {now_micros}"
+        );
+        debug_assert!(
+            next.is_none_or(|next| now_micros.saturating_sub(LATE_MICROS) < next),
+            "closed-is-closed: a set that ended at {next:?} is given at {now_micros}"
+        );
         Ok(self.sets[at].of(token))
     }
 
