@@ -50,11 +50,13 @@ pub fn current() -> Group {
     current_group()
 }
 
-/// Runs `future` in `group`, in the same task, which moves there and back.
+/// Runs `future` in `group`, in the same task, which moves there and back; so all of the task waits
+/// for it, and what is to go on beside it is another task.
 pub async fn with_group<F: Future>(group: Group, future: F) -> F::Output {
     let _back = with(|shard| {
         shard.sync_groups();
-        Back { task: shard.current_task.get(), group: shard.move_to_group(group) }
+        let before = shard.move_to_group(group);
+        Back { task: shard.current_task.get(), group: before, from: group }
     });
     // The next poll comes by the new group's turn.
     yield_now().await;
@@ -79,6 +81,7 @@ pub async fn enter(group: Group) {
 struct Back {
     task: Option<TaskId>,
     group: Group,
+    from: Group,
 }
 
 impl Drop for Back {
@@ -86,7 +89,12 @@ impl Drop for Back {
         try_with(|shard| {
             // Otherwise the task itself is being dropped, perhaps by another one.
             if self.task == shard.current_task.get() {
-                shard.move_to_group(self.group);
+                let from = shard.move_to_group(self.group);
+                debug_assert!(
+                    from == self.from,
+                    "by-its-turn: two parts of a task moved it, to {:?} and to {from:?}",
+                    self.from
+                );
             }
         });
     }

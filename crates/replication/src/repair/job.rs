@@ -24,7 +24,7 @@ use crate::wire::verb;
 use cluster::{TableEntry, features};
 use messaging::{HostId, Messaging, Payload, Target, ToShard};
 use model::{TableId, TableSchema, Token, Uuid};
-use runtime::group::{STREAMING, with_group};
+use runtime::group::STREAMING;
 use runtime::sync::Notify;
 use runtime::task::{Either, join_all, race};
 use runtime::time::sleep;
@@ -248,9 +248,15 @@ impl Coordinator {
                     let Ok(coordinator) = own_coordinator() else {
                         return (Figures::default(), Err("the node stops".to_owned()));
                     };
-                    let ended = runtime::local::get_or_default::<Ended>();
-                    let goes_on = || !ended.0.borrow().contains(&number);
-                    with_group(STREAMING, coordinator.repair_range(&range, how, &goes_on)).await
+                    let of_task = coordinator.clone();
+                    // A task of its own: ranges that this shard repairs at once share no group.
+                    let task = async move {
+                        let ended = runtime::local::get_or_default::<Ended>();
+                        let goes_on = || !ended.0.borrow().contains(&number);
+                        of_task.repair_range(&range, how, &goes_on).await
+                    };
+                    let done = coordinator.background.spawn_in(STREAMING, task).await;
+                    done.unwrap_or_else(|_| (Figures::default(), Err("the node stops".to_owned())))
                 };
                 runtime::on_shard(shard, repair).await
             }
