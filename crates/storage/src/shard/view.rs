@@ -206,7 +206,7 @@ impl Below for SsTables {
 }
 
 /// Whether an SSTable may have partitions between two bounds.
-fn meets(table: &sstable::Table, start: &RingBound, end: &RingBound) -> bool {
+pub(crate) fn meets(table: &sstable::Table, start: &RingBound, end: &RingBound) -> bool {
     let (first, last) = (table.first_key(), table.last_key());
     start.place(last.token, &last.key).is_gt() && end.place(first.token, &first.key).is_lt()
 }

@@ -5,10 +5,14 @@ use super::Storage;
 use crate::error::StorageError;
 use crate::shard::carry::{Arrived, ArrivingSstable, Given};
 use crate::shard::import::Import;
-use crate::shard::snapshot::{Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
+use crate::shard::snapshot::{
+    OpenSnapshot, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotPlace,
+    SnapshotTag,
+};
 use crate::shard::upload::{Checks, Loaded};
 use model::{Keyspace, TableId, TableSchema, Token};
 use runtime::Erased;
+use std::rc::Rc;
 use std::time::Duration;
 
 impl Storage {
@@ -62,6 +66,16 @@ impl Storage {
     /// Every snapshot in the data directory.
     pub fn snapshots(&self) -> Erased<'_, Result<Vec<Snapshot>, SnapshotError>> {
         Erased::new(move || async move { self.shard().snapshots().await })
+    }
+
+    /// Opens a snapshot on this shard, as rows of a table of that schema. `None`: there is none, or
+    /// it was never finished.
+    pub fn open_snapshot<'a>(
+        &'a self,
+        place: &'a SnapshotPlace,
+        schema: Rc<TableSchema>,
+    ) -> Erased<'a, Result<Option<OpenSnapshot>, StorageError>> {
+        Erased::new(move || async move { self.shard().open_snapshot(place, schema).await })
     }
 
     /// Removes snapshots, on any shard; how many.

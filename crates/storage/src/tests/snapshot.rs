@@ -3,11 +3,18 @@
 use super::upload::{start, with_shards};
 use super::*;
 use crate::bulk::Rewrite;
-use crate::{Checks, Memtables, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotTag};
-use model::{TableId, Token};
+use crate::{
+    Checks, Memtables, OpenSnapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotPlace,
+    SnapshotTag,
+};
+use model::{DecoratedKey, TableId, Token};
+use mutation::{Fragment, RingBound};
+use reader::{Budget, PartitionScope, Slice};
 use runtime::io::fs;
 use runtime::{local, on_all_shards};
 use std::path::PathBuf;
+use std::rc::Rc;
+use stdx::Bytes;
 use testkit::{Fault, SimNode};
 
 pub(super) const PARTITIONS: u64 = 12;
@@ -281,6 +288,73 @@ fn only_what_a_drop_has_left_goes_with_the_last_snapshot() {
         assert!(!fs::exists(dir("snapshots")).await.unwrap());
         assert!(fs::exists(dir("mine")).await.unwrap(), "what somebody put there stays");
     });
+}
+
+/// The partitions of an open snapshot between two bounds, each with its rows.
+async fn read_all(snapshot: &OpenSnapshot, scope: &PartitionScope) -> Vec<(Vec<u8>, usize)> {
+    let mut source = snapshot.source(scope, Slice::full());
+    let (mut found, mut batch) = (Vec::<(Vec<u8>, usize)>::new(), Vec::new());
+    loop {
+        source.fill(Budget::BATCH, &mut batch).await.unwrap();
+        if batch.is_empty() {
+            return found;
+        }
+        for fragment in batch.drain(..) {
+            match fragment {
+                Fragment::PartitionStart { key, .. } => found.push((key.key.to_vec(), 0)),
+                Fragment::Row { .. } => found.last_mut().expect("within a partition").1 += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// *whole-or-refused*, *as-the-reader*
+#[test]
+fn a_snapshot_is_read_where_it_lies_when_its_table_is_gone() {
+    for shards in [1, 3] {
+        let mut node = SimNode::new(6, shards);
+        with_shards(&mut node, shards, |storage| async move {
+            write_all(1).await;
+            on_all(async |storage, id| storage.flush(id).await.unwrap()).await;
+            write_all(2).await;
+            storage.take_snapshot(vec![table().id], order("taken")).await.unwrap();
+            write_all(3).await;
+            on_all_shards(|| async {
+                local::get::<Storage>().drop_table(table().id, None).await.unwrap();
+            })
+            .await;
+            storage.complete_dropped(&table(), None, None).await.unwrap();
+
+            let tag = SnapshotTag::new("taken").unwrap();
+            let (keyspace, name) = ("ks".to_owned(), "t1".to_owned());
+            let place = SnapshotPlace { keyspace, table: name, table_id: table().id, tag };
+            // As a table of another name and id.
+            let reader = Rc::new(schema(9, "t9"));
+            let opened = storage.open_snapshot(&place, reader.clone()).await.unwrap();
+            let opened = opened.expect("it is there");
+            let bound = |token, after| RingBound { token, key: None, after };
+            let scope = |from, to| {
+                let (start, end) = (bound(from, false), bound(to, true));
+                PartitionScope::Range { start, end }
+            };
+            let all = read_all(&opened, &scope(Token::MIN, Token::MAX)).await;
+            assert_eq!(all.len(), PARTITIONS as usize);
+            assert!(all.iter().all(|(_, rows)| *rows == 2), "{all:?}");
+            // Every partition is in one of two halves of the ring.
+            let mut halves = read_all(&opened, &scope(Token::MIN, Token(-1))).await;
+            halves.extend(read_all(&opened, &scope(Token(0), Token::MAX)).await);
+            assert_eq!(halves, all);
+            let one = PartitionScope::Key(DecoratedKey::new(Bytes::copy_from(&all[3].0)));
+            assert_eq!(read_all(&opened, &one).await, all[3..4]);
+
+            let other = SnapshotPlace { table_id: schema(2, "t2").id, ..place.clone() };
+            assert!(storage.open_snapshot(&other, reader.clone()).await.unwrap().is_none());
+            fs::remove_file(dir("snapshots/taken/manifest.json")).await.unwrap();
+            let unfinished = storage.open_snapshot(&place, reader).await.unwrap();
+            assert!(unfinished.is_none(), "whole-or-refused");
+        });
+    }
 }
 
 #[test]

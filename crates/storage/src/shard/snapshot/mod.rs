@@ -19,6 +19,9 @@
 //!    are for somebody to take away.
 
 mod manifest;
+mod reading;
+
+pub use reading::{OpenSnapshot, SnapshotPlace};
 
 use super::Shard;
 use crate::error::StorageError;
