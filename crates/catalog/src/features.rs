@@ -53,8 +53,13 @@ pub const VIEWS: &str = "VIEWS";
 /// Tables have logs of their changes (docs/derived.md).
 pub const CDC: &str = "CDC";
 
+/// Nodes take snapshots of tables for each other, and put their rows into other tables
+/// (docs/alternator.md, "Backups").
+pub const BACKUPS: &str = "BACKUPS";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
+    BACKUPS,
     CDC,
     GROUP0_GENERATIONS,
     HINTED_HANDOFF,
@@ -91,7 +96,7 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        let names = "CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
+        let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
                      PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS,\
                      TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);

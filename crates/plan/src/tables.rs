@@ -1,7 +1,7 @@
 //! The tables that statements name.
 
 use crate::error::Error;
-use cluster::system_tables::TRANSACTIONS;
+use cluster::system_tables::{BACKUPS, TRANSACTIONS};
 use cluster::{Cluster, Schema, TableEntry};
 use std::rc::Rc;
 use syntax::ast;
@@ -43,7 +43,7 @@ pub(crate) fn refuse_writes_of_system(table: &TableEntry) -> Result<(), Error> {
     match table.schema.keyspace.as_str() {
         // Superusers may: who executes it asks.
         _ if Cluster::is_access_table(&table.schema) => Ok(()),
-        keyspace @ ("system" | "system_schema" | TRANSACTIONS) => {
+        keyspace @ ("system" | "system_schema" | BACKUPS | TRANSACTIONS) => {
             Err(Error::Unauthorized(format!("{keyspace} keyspace is not user-modifiable.")))
         }
         _ => Ok(()),

@@ -36,7 +36,7 @@ pub use image::SchemaImage;
 
 use crate::placement::{Division, Replication, TabletReplicas};
 use crate::streams::Streams;
-use crate::system_tables::{FORMER_ROLES, TRANSACTIONS, is_system_keyspace};
+use crate::system_tables::{BACKUPS, FORMER_ROLES, TRANSACTIONS, is_system_keyspace};
 use model::schema::{UserAggregate, UserFunction};
 use model::{Keyspace, TableId, TableSchema, TabletMap, Type, UserType, Uuid};
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ impl<L> Schema<L> {
     }
     /// Whether the keyspace, and what is in it, is made and removed by nobody but the nodes.
     pub fn is_of_nodes(keyspace: &str) -> bool {
-        is_system_keyspace(keyspace) || keyspace == TRANSACTIONS
+        is_system_keyspace(keyspace) || matches!(keyspace, BACKUPS | TRANSACTIONS)
     }
     /// Why nobody may drop a keyspace of the nodes, in the words that users know for each.
     pub fn why_not_dropped(keyspace: &str) -> String {

@@ -61,6 +61,10 @@ pub const FORMER_ROLES: &str = "system_auth";
 /// was committed may become half of one.
 pub const TRANSACTIONS: &str = "nereid_transactions";
 
+/// The keyspace of what is known of backups, which is there from the first one on. Its replication
+/// is the operator's; what is in it is nobody's: a backup that nobody knows of is never removed.
+pub const BACKUPS: &str = "nereid_backups";
+
 /// Whether a keyspace is part of the system: not to be altered or dropped.
 pub fn is_system_keyspace(name: &str) -> bool {
     matches!(

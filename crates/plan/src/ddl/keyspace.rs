@@ -85,7 +85,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
 
 pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> Decision {
     let name = it.name.text.as_str();
-    // That of the outcomes of transactions is moved and copied as operators like it.
+    // Those of the outcomes of transactions and of backups are moved and copied as operators like.
     if Schema::is_system(name) {
         refuse_system(name)?;
     }
