@@ -10,6 +10,7 @@
 
 mod sync;
 
+use crate::backups;
 use crate::coordinator::{Coordinator, build, nodes, own_coordinator};
 use crate::digest::Digest;
 use crate::hints::Hints;
@@ -78,6 +79,7 @@ pub fn serve(verbs: &mut Verbs) {
         reply(forget_batches(&request).await.map(|()| Payload::empty()))
     });
     serve_moves(verbs);
+    serve_backups(verbs);
     verbs.on_request(verb::TRUNCATE, |request| async move {
         reply(truncate(&request).await.map(|()| Payload::empty()))
     });
@@ -171,6 +173,33 @@ fn serve_moves(verbs: &mut Verbs) {
             Err(damaged) => complain(&request, damaged),
         }
     });
+}
+
+/// Snapshots, and what becomes of them.
+fn serve_backups(verbs: &mut Verbs) {
+    verbs.on_request(verb::SNAPSHOT_TAKE, |request| async move {
+        reply(take_snapshot(&request).await.map(Payload::from))
+    });
+    verbs.on_request(verb::SNAPSHOT_CLEAR, |request| async move {
+        let cleared = async { backups::clear(&*coordinator()?, &request.take_payload()).await };
+        reply(cleared.await.map(|()| Payload::empty()))
+    });
+    verbs.on_request(verb::SNAPSHOT_LOAD, |request| async move {
+        reply(load_snapshot(&request).await.map(Payload::from))
+    });
+}
+
+async fn take_snapshot(request: &Request) -> Result<Vec<u8>, Refusal> {
+    let take = wire::backups::Take::decode(&request.take_payload()).map_err(damaged)?;
+    let coordinator = coordinator()?;
+    table(&coordinator, take.table, until(request)).await?;
+    backups::take(&coordinator, take).await
+}
+
+async fn load_snapshot(request: &Request) -> Result<Vec<u8>, Refusal> {
+    let load = wire::backups::Load::decode(&request.take_payload()).map_err(damaged)?;
+    table(&*coordinator()?, load.into, until(request)).await?;
+    backups::load(load).await
 }
 
 /// Gives what this node has of a range as files.

@@ -13,7 +13,7 @@
 //! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
 //! partitions with limits in `limited`, those by way of a replica in `relay`, those of repairs in
 //! `sync`, those about nodes that join and leave in [`moves`], those of what tablets hold in
-//! `loads`, those of views that are built in `built`.
+//! `loads`, those of views that are built in `built`, those of snapshots in `backups`.
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.
@@ -24,9 +24,10 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`, `sync`, [`moves`], `loads`, `built`.
+//! `relay`, `sync`, [`moves`], `loads`, `built`, `backups`.
 
 pub mod answer;
+pub(crate) mod backups;
 pub(crate) mod batches;
 pub(crate) mod built;
 pub mod command;
@@ -82,6 +83,9 @@ pub mod verb {
     pub const TABLET_LOADS: Verb = Verb::new(146, "TABLET_LOADS");
     pub const MOVES_STILL: Verb = Verb::new(147, "MOVES_STILL");
     pub const VIEWS_BUILT: Verb = Verb::new(150, "VIEWS_BUILT");
+    pub const SNAPSHOT_TAKE: Verb = Verb::new(151, "SNAPSHOT_TAKE");
+    pub const SNAPSHOT_CLEAR: Verb = Verb::new(152, "SNAPSHOT_CLEAR");
+    pub const SNAPSHOT_LOAD: Verb = Verb::new(153, "SNAPSHOT_LOAD");
 }
 
 pub use answer::{Refusal, RefusalKind};

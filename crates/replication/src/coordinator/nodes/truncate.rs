@@ -60,7 +60,11 @@ impl Coordinator {
 impl Coordinator {
     /// What is copied from node to node may come after the truncation of the one that gets it
     /// (*before-or-after*): waits until nobody is on the move, and no tablet of the table.
-    async fn wait_while_moving(&self, table: TableId, until: Instant) -> Result<(), WriteError> {
+    pub(crate) async fn wait_while_moving(
+        &self,
+        table: TableId,
+        until: Instant,
+    ) -> Result<(), WriteError> {
         loop {
             let (topology, schema) = (self.cluster.topology(), self.cluster.schema());
             let tablets = schema.table_by_id(table).map(|table| table.replicas.moves().len());
