@@ -25,6 +25,13 @@ def streams(node, key="any", secret="any"):
     return boto3.client("dynamodbstreams", **_facts(node, key, secret))
 
 
+def unchecked(node):
+    """A client of boto3 that sends what it is told, also what the service would refuse."""
+    facts = _facts(node)
+    facts["config"] = facts["config"].merge(Config(parameter_validation=False))
+    return boto3.client("dynamodb", **facts)
+
+
 @contextlib.contextmanager
 def table(resource, hash_type="S", range_type=None, others=None, **facts):
     """A table of its own; the keys are `p` and, if it has a type, `c`. `others`: types of attributes

@@ -56,8 +56,18 @@ fn category(name: &str, request: &Request<'_>) -> Category {
         "PutItem" | "UpdateItem" | "DeleteItem" | "BatchWriteItem" | "TransactWriteItems" => {
             Category::Dml
         }
-        "CreateTable" | "DeleteTable" | "UpdateTable" | "TagResource" | "UntagResource"
-        | "UpdateTimeToLive" => Category::Ddl,
+        "CreateTable"
+        | "DeleteTable"
+        | "UpdateTable"
+        | "TagResource"
+        | "UntagResource"
+        | "UpdateTimeToLive"
+        | "CreateBackup"
+        | "DeleteBackup"
+        | "RestoreTableFromBackup"
+        | "RestoreTableToPointInTime"
+        | "UpdateContinuousBackups"
+        | "ImportTable" => Category::Ddl,
         _ => Category::Query,
     }
 }
@@ -137,6 +147,9 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
         _ => {
             let field = match name {
                 "TagResource" | "UntagResource" | "ListTagsOfResource" => "ResourceArn",
+                "ExportTableToPointInTime" => "TableArn",
+                "RestoreTableFromBackup" | "RestoreTableToPointInTime" => "TargetTableName",
+                "DescribeBackup" | "DeleteBackup" => "BackupArn",
                 _ => "TableName",
             };
             let Some(given) = request.string(field).ok()? else {

@@ -8,19 +8,27 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     AccessDenied,
+    BackupInUse,
+    BackupNotFound,
     ConditionalCheckFailed,
+    ContinuousBackupsUnavailable,
     DuplicateItem,
+    ExportNotFound,
     IdempotentParameterMismatch,
+    ImportNotFound,
     IncompleteSignature,
     InternalServer,
     InvalidSignature,
     ItemCollectionSizeLimitExceeded,
     LimitExceeded,
     MissingAuthenticationToken,
+    PointInTimeRecoveryUnavailable,
     RequestLimitExceeded,
     ResourceInUse,
     ResourceNotFound,
     Serialization,
+    TableAlreadyExists,
+    TableInUse,
     TableNotFound,
     TooLarge,
     TransactionCanceled,
@@ -38,9 +46,16 @@ impl Kind {
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Kind::AccessDenied => (CORAL, "AccessDeniedException"),
+            Kind::BackupInUse => (DYNAMODB, "BackupInUseException"),
+            Kind::BackupNotFound => (DYNAMODB, "BackupNotFoundException"),
             Kind::ConditionalCheckFailed => (DYNAMODB, "ConditionalCheckFailedException"),
+            Kind::ContinuousBackupsUnavailable => {
+                (DYNAMODB, "ContinuousBackupsUnavailableException")
+            }
             Kind::DuplicateItem => (DYNAMODB, "DuplicateItemException"),
+            Kind::ExportNotFound => (DYNAMODB, "ExportNotFoundException"),
             Kind::IdempotentParameterMismatch => (DYNAMODB, "IdempotentParameterMismatchException"),
+            Kind::ImportNotFound => (DYNAMODB, "ImportNotFoundException"),
             Kind::IncompleteSignature => (CORAL, "IncompleteSignatureException"),
             Kind::InternalServer => (DYNAMODB, "InternalServerError"),
             Kind::InvalidSignature => (CORAL, "InvalidSignatureException"),
@@ -49,10 +64,15 @@ impl Kind {
             }
             Kind::LimitExceeded => (DYNAMODB, "LimitExceededException"),
             Kind::MissingAuthenticationToken => (CORAL, "MissingAuthenticationTokenException"),
+            Kind::PointInTimeRecoveryUnavailable => {
+                (DYNAMODB, "PointInTimeRecoveryUnavailableException")
+            }
             Kind::RequestLimitExceeded => (DYNAMODB, "RequestLimitExceeded"),
             Kind::ResourceInUse => (DYNAMODB, "ResourceInUseException"),
             Kind::ResourceNotFound => (DYNAMODB, "ResourceNotFoundException"),
             Kind::Serialization => (CORAL, "SerializationException"),
+            Kind::TableAlreadyExists => (DYNAMODB, "TableAlreadyExistsException"),
+            Kind::TableInUse => (DYNAMODB, "TableInUseException"),
             Kind::TableNotFound => (DYNAMODB, "TableNotFoundException"),
             Kind::TooLarge => (CORAL, "RequestEntityTooLargeException"),
             Kind::TransactionCanceled => (DYNAMODB, "TransactionCanceledException"),

@@ -4,19 +4,22 @@
 //! From the ground up. Pure: [`error`], [`json`], [`number`], [`value`] (types, and their stored
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
-//! packed and not), `capacity`, `throughput`, `tags`, `date`, [`met`] (what is counted). Tables and
+//! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups), `date`,
+//! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
 //! `together` (writes that wait for each other), `node` (what requests share), `led` (what leaders
 //! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
 //! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
-//! `streams`, `tables`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
+//! `streams`, `tables`, `backups`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements),
+//! `audit`;
 //! `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
 
 mod audit;
+mod backups;
 mod batch;
 mod body;
 mod capacity;
@@ -47,6 +50,7 @@ pub mod partiql;
 mod paths;
 mod query;
 mod request;
+mod restored;
 mod row;
 mod seen;
 mod server;

@@ -17,29 +17,42 @@ use stdx::histogram::{Histogram, Snapshot};
 use stdx::sizes::Sizes;
 
 /// The operations of the API: on tables and items first, in order of their names, then on streams.
-pub(crate) const OPERATIONS: [&str; 29] = [
+pub(crate) const OPERATIONS: [&str; 42] = [
     "BatchExecuteStatement",
     "BatchGetItem",
     "BatchWriteItem",
+    "CreateBackup",
     "CreateTable",
+    "DeleteBackup",
     "DeleteItem",
     "DeleteTable",
+    "DescribeBackup",
     "DescribeContinuousBackups",
     "DescribeEndpoints",
+    "DescribeExport",
+    "DescribeImport",
     "DescribeTable",
     "DescribeTimeToLive",
     "ExecuteStatement",
     "ExecuteTransaction",
+    "ExportTableToPointInTime",
     "GetItem",
+    "ImportTable",
+    "ListBackups",
+    "ListExports",
+    "ListImports",
     "ListTables",
     "ListTagsOfResource",
     "PutItem",
     "Query",
+    "RestoreTableFromBackup",
+    "RestoreTableToPointInTime",
     "Scan",
     "TagResource",
     "TransactGetItems",
     "TransactWriteItems",
     "UntagResource",
+    "UpdateContinuousBackups",
     "UpdateItem",
     "UpdateTable",
     "UpdateTimeToLive",
@@ -50,7 +63,7 @@ pub(crate) const OPERATIONS: [&str; 29] = [
 ];
 
 /// How many of them are not on streams.
-pub(crate) const NOT_ON_STREAMS: usize = 25;
+pub(crate) const NOT_ON_STREAMS: usize = 38;
 
 /// An operation, by its place among [`OPERATIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,10 +162,20 @@ fn add(counter: &Cell<u64>, more: u64) {
     counter.set(counter.get().saturating_add(more));
 }
 
+/// Of each operation that there was.
+#[derive(Debug)]
+struct ByOperation([OnceCell<Box<OfOperation>>; OPERATIONS.len()]);
+
+impl Default for ByOperation {
+    fn default() -> ByOperation {
+        ByOperation(std::array::from_fn(|_| OnceCell::new()))
+    }
+}
+
 /// What is counted of all tables, and of each.
 #[derive(Debug, Default)]
 pub struct Counted {
-    operations: [OnceCell<Box<OfOperation>>; OPERATIONS.len()],
+    operations: ByOperation,
     /// Half units of reads.
     read_halves: Cell<u64>,
     returned_items: Cell<u64>,
@@ -165,7 +188,7 @@ pub struct Counted {
 
 impl Counted {
     fn of(&self, operation: Op) -> &OfOperation {
-        self.operations[usize::from(operation.0)].get_or_init(Box::default)
+        self.operations.0[usize::from(operation.0)].get_or_init(Box::default)
     }
 
     fn ended(&self, operation: Op, took: Duration) {
@@ -223,7 +246,7 @@ impl Counted {
 
     /// Those that there were.
     pub fn operations(&self) -> Vec<Shown> {
-        let all = OPERATIONS.iter().zip(&self.operations);
+        let all = OPERATIONS.iter().zip(&self.operations.0);
         let shown = |(name, one): (&&'static str, &OnceCell<Box<OfOperation>>)| {
             let one = one.get()?;
             Some(Shown {
@@ -334,7 +357,7 @@ impl Met {
 
     /// Requests of all operations, those that there are none of included.
     pub fn total(&self) -> u64 {
-        let known = self.all.operations.iter().filter_map(OnceCell::get);
+        let known = self.all.operations.0.iter().filter_map(OnceCell::get);
         known.map(|one| one.count.get()).sum::<u64>() + self.unsupported.get()
     }
 }

@@ -5,6 +5,7 @@ use crate::error::{Error, Kind};
 use crate::expression::Programs;
 use crate::met::{Counted, Met};
 use crate::options::{self, ISOLATION_TAG, Isolation, Options};
+use crate::restored;
 use crate::table::Table;
 use crate::tags;
 use crate::together::Together;
@@ -15,6 +16,7 @@ use model::{TableSchema, Token};
 use mutation::page::{Page, ReadCommand};
 use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
+use runtime::task::Scope;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -49,6 +51,8 @@ pub(crate) struct Node {
     pub(crate) programs: Rc<Programs>,
     pub(crate) date: Date,
     pub(crate) together: Together,
+    /// What goes on when its request is answered, or was never one's.
+    pub(crate) background: Scope,
 }
 
 impl Node {
@@ -66,6 +70,7 @@ impl Node {
             programs: options::programs(&settings),
             date: Date::default(),
             together: Together::default(),
+            background: Scope::new(),
         }
     }
 
@@ -73,9 +78,33 @@ impl Node {
         self.cluster.schema()
     }
 
-    /// The table of a request's `TableName`.
+    /// The table of a request's `TableName`, which may be used.
     pub(crate) fn table(&self, name: &str) -> Result<Table, Error> {
+        self.usable_table(name, Kind::ResourceNotFound)
+    }
+
+    /// The same, of an operation on the table itself.
+    pub(crate) fn settled_table(&self, name: &str) -> Result<Table, Error> {
+        self.usable_table(name, Kind::ResourceInUse)
+    }
+
+    /// The same, in whatever state it is.
+    pub(crate) fn any_table(&self, name: &str) -> Result<Table, Error> {
         Table::find(&self.schema(), name)
+    }
+
+    fn usable_table(&self, name: &str, otherwise: Kind) -> Result<Table, Error> {
+        let table = self.any_table(name)?;
+        let why = match restored::state(&table.entry.schema) {
+            None => return Ok(table),
+            Some(restored::State::UnderWay) => "is being restored",
+            Some(restored::State::Failed(_)) => "could not be restored, and can only be deleted",
+        };
+        let begin = match otherwise {
+            Kind::ResourceNotFound => "Requested resource not found: ",
+            _ => "",
+        };
+        Err(Error::new(otherwise, format!("{begin}Table: {} {why}", table.name)))
     }
 
     /// A write timestamp, microseconds: later than those before.

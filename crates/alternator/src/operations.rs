@@ -1,6 +1,7 @@
 //! From the name of an operation to what does it.
 
 use crate::audit;
+use crate::backups;
 use crate::batch;
 use crate::error::{Error, Kind};
 use crate::items;
@@ -9,7 +10,6 @@ use crate::met::{NOT_ON_STREAMS, OPERATIONS, Op};
 use crate::node::{Caller, Node};
 use crate::partiql;
 use crate::query;
-use crate::request::Request;
 use crate::streams;
 use crate::tables;
 use crate::tag_operations;
@@ -91,7 +91,20 @@ async fn named(
         "UntagResource" => tag_operations::untag(node, caller, body).await,
         "ListTagsOfResource" => tag_operations::list(node, caller, body),
         "DescribeEndpoints" => endpoints(node, host),
-        "DescribeContinuousBackups" => backups(node, body),
+        "CreateBackup" => backups::create(node, caller, body).await,
+        "DescribeBackup" => backups::describe(node, caller, body).await,
+        "ListBackups" => backups::list(node, caller, body).await,
+        "DeleteBackup" => backups::delete(node, caller, body).await,
+        "RestoreTableFromBackup" => backups::restore(node, caller, body).await,
+        "DescribeContinuousBackups" => backups::describe_continuous(node, body),
+        "UpdateContinuousBackups" => backups::update_continuous(node, body),
+        "RestoreTableToPointInTime" => backups::restore_to_point(node, body),
+        "ExportTableToPointInTime" => backups::export(node, body),
+        "DescribeExport" => backups::describe_export(body),
+        "ListExports" => backups::list_exports(body),
+        "ImportTable" => backups::import(body),
+        "DescribeImport" => backups::describe_import(body),
+        "ListImports" => backups::list_imports(body),
         other => Err(Error::internal(format!("{other} is an operation that nobody does"))),
     }
 }
@@ -112,18 +125,4 @@ fn endpoints(node: &Node, host: &str) -> Result<String, Error> {
     object.close();
     out.push_str("]}");
     Ok(out)
-}
-
-/// `DescribeContinuousBackups`: there are none.
-fn backups(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let found = node.table(&request.need_string("TableName")?);
-    let unknown = |error: Error| match error.kind {
-        Kind::ResourceNotFound => Error::new(Kind::TableNotFound, error.message),
-        _ => error,
-    };
-    found.map_err(unknown)?;
-    Ok("{\"ContinuousBackupsDescription\":{\"ContinuousBackupsStatus\":\"DISABLED\",\
-        \"PointInTimeRecoveryDescription\":{\"PointInTimeRecoveryStatus\":\"DISABLED\"}}}"
-        .to_owned())
 }

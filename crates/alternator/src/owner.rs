@@ -22,7 +22,7 @@ use crate::row::{Moment, command_of_item, joined, mutation};
 use crate::standing::Standing;
 use crate::table::Table;
 use crate::write::{Operation, Write};
-use cluster::Cluster;
+use cluster::{Cluster, Schema, TableEntry};
 use mutation::FrozenMutation;
 use query::Processor;
 use replication::{
@@ -130,7 +130,7 @@ async fn run(owner: Owner, writes: Vec<Write>) -> Result<Vec<Result<String, Erro
     let schema = processor.cluster().schema();
     let gone = || Error::new(Kind::ResourceNotFound, "the table is gone");
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(gone)?;
-    let table = Table::of(&schema, entry).ok_or_else(gone)?;
+    let table = made(&schema, entry).ok_or_else(gone)?;
     let met = runtime::local::try_get::<Met>();
     let mut counts = met.as_deref();
     loop {
@@ -154,6 +154,11 @@ async fn run(owner: Owner, writes: Vec<Write>) -> Result<Vec<Result<String, Erro
             return answers;
         }
     }
+}
+
+/// A table whose items are written so: one of the API, or of the nodes themselves.
+fn made(schema: &Schema, entry: &Rc<TableEntry>) -> Option<Table> {
+    Table::of(schema, entry).or_else(|| Table::of_nodes(entry))
 }
 
 /// What is written, and what each write answers. That a condition does not hold is an answer: it
@@ -258,7 +263,7 @@ fn sent(owner: &Owner, request: &[u8]) -> Result<Write, Error> {
     let cluster = runtime::local::get::<Cluster>();
     let schema = cluster.schema();
     let entry = schema.table_by_id(owner.schema().id).ok_or_else(damaged)?;
-    let table = Table::of(&schema, entry).ok_or_else(damaged)?;
+    let table = made(&schema, entry).ok_or_else(damaged)?;
     let write = Write::of(
         operation,
         &Request::parse(parameters)?,

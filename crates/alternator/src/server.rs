@@ -7,6 +7,7 @@
 //!  - *bounded*: a shard has so many connections at most; later ones are closed. Those whose
 //!    clients say nothing end ([`crate::silent`]).
 
+use crate::backups;
 use crate::connection;
 use crate::expression::Programs;
 use crate::met::Met;
@@ -57,8 +58,13 @@ impl Server {
     /// `runtime::local`.
     pub fn start() -> Rc<Server> {
         owner::execute_for_others();
+        let node = Rc::new(Node::of_shard());
+        runtime::local::set(node.clone());
+        if runtime::shard_id() == 0 {
+            drop(node.background.spawn(backups::keep(node.clone())));
+        }
         let server = Rc::new(Server {
-            node: Rc::new(Node::of_shard()),
+            node,
             connections: Cell::new(0),
             next_shard: Cell::new(0),
             ends: Rc::default(),
@@ -158,6 +164,7 @@ impl Server {
             if let Some(listening) = listening {
                 listening.cancel().await;
             }
+            self.node.background.cancel().await;
             self.has_ended.set(true);
             self.ends.notify_all();
             if timeout(patience, self.serving.join()).await.is_err() {

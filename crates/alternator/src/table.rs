@@ -7,6 +7,7 @@
 pub(crate) use crate::column::{ATTRIBUTES, key_type_name};
 use crate::error::{Error, Kind};
 use crate::index::{self, Index};
+use cluster::system_tables::BACKUPS;
 use cluster::{Schema, TableEntry};
 use model::{Column, ColumnId, Type};
 use std::ops::Deref;
@@ -82,6 +83,19 @@ impl Table {
         })
     }
 
+    /// One that nodes have made for themselves, in the form of those of the API.
+    pub(crate) fn of_nodes(entry: &Rc<TableEntry>) -> Option<Table> {
+        let attributes = Some(attributes_of(entry)?);
+        let name = entry.schema.name.clone();
+        (entry.schema.keyspace == BACKUPS).then(|| Table {
+            entry: entry.clone(),
+            name,
+            attributes,
+            indexed: Arc::default(),
+            index: None,
+        })
+    }
+
     /// The index of that name, as what is read.
     pub(crate) fn index(&self, schema: &Schema, name: &str) -> Result<Table, Error> {
         let known = index::all(schema, &self.entry.schema, &self.entry.views);
@@ -146,7 +160,11 @@ fn attributes_of(entry: &TableEntry) -> Option<ColumnId> {
 /// The name that an ARN is of; a name is itself.
 pub(crate) fn name_of(given: &str) -> &str {
     match given.starts_with("arn:") {
-        true => given.split_once(":table/").map_or(given, |(_, name)| name),
+        true => {
+            let name = given.split_once(":table/").map_or(given, |(_, name)| name);
+            // That of a backup goes on after the name of the table.
+            name.split_once("/backup/").map_or(name, |(table, _)| table)
+        }
         false => given,
     }
 }

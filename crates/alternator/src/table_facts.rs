@@ -28,6 +28,11 @@ pub(crate) fn context(node: &Node) -> Context {
 
 /// By which name tables are known outside of their cluster.
 pub(crate) fn arn(node: &Node, table: &Table) -> String {
+    arn_of(node, &table.name)
+}
+
+/// The same of a table of that name, which may be gone.
+pub(crate) fn arn_of(node: &Node, name: &str) -> String {
     let center = &node.cluster.node().data_center;
-    format!("arn:aws:dynamodb:{center}:000000000000:table/{}", table.name)
+    format!("arn:aws:dynamodb:{center}:000000000000:table/{name}")
 }

@@ -12,10 +12,11 @@ use crate::index_operations::{
 use crate::json::{Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
+use crate::restored::{self, Restored};
 use crate::seen::Seen;
 use crate::streams::{self, Specification};
 use crate::table::{ATTRIBUTES, KEYSPACE_PREFIX, Table, check_name};
-use crate::table_facts::{arn, context};
+use crate::table_facts::{arn, arn_of, context};
 use crate::tag_operations::{change_tags, given_tags, kept};
 use crate::tags::{self, Tags};
 use crate::throughput;
@@ -39,19 +40,38 @@ const TABLETS_TAG: &str = "system:initial_tablets";
 
 /// What a table is to be.
 #[derive(Clone, Debug)]
-struct Wanted {
+pub(crate) struct Wanted {
     name: String,
     /// Names and types: hash, then range.
     keys: Vec<(String, Type)>,
     tags: Tags,
     stream: Option<Specification>,
     indexes: Vec<index::Wanted>,
+    /// The backup that its items are of.
+    pub(crate) restored: Option<Restored>,
 }
 
 /// `CreateTable`
 pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let wanted = wanted(&request)?;
+    let table = make(node, caller, wanted(&request)?).await?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    object.json("TableDescription", &description(node, &table).await);
+    object.close();
+    Ok(out)
+}
+
+/// What DescribeTable tells of a table.
+pub(crate) async fn description(node: &Node, table: &Table) -> String {
+    let mut out = String::new();
+    let seen = Seen::of(node, table).await;
+    describe(node, table, ("ACTIVE", &seen), &mut out);
+    out
+}
+
+/// Makes a table, for who may.
+pub(crate) async fn make(node: &Node, caller: &Caller, wanted: Wanted) -> Result<Table, Error> {
     node.check_on(caller, Permission::Create, Resource::AllKeyspaces)?;
     node.cluster.formed().await;
     let mut keyspace = keyspace(node, &wanted.name)?;
@@ -65,11 +85,10 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
         keyspace = with_indexes(node, keyspace, said.is_some())?;
     }
     let view_ids: Vec<_> = wanted.indexes.iter().map(|_| Cluster::new_table_id()).collect();
-    let exists = |name: &str| {
-        Error::new(
-            Kind::ResourceInUse,
-            format!("Table {name} already exists: Table already exists: {name}"),
-        )
+    let is_restored = wanted.restored.is_some();
+    let exists = move |name: &str| {
+        let kind = if is_restored { Kind::TableAlreadyExists } else { Kind::ResourceInUse };
+        Error::new(kind, format!("Table {name} already exists: Table already exists: {name}"))
     };
     let asked = wanted.clone();
     let mut context = context(node);
@@ -95,16 +114,11 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     let counts = node.cluster.access().authorizer() != Authorizer::AllowAll;
     let creator = caller.role.clone().filter(|_| counts);
     changed(node.cluster.change_schema_for(creator, change).await)?;
-    let table = node.table(&wanted.name)?;
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    let seen = Seen::of(node, &table).await;
-    describe(node, &table, ("ACTIVE", &seen), object.member("TableDescription"));
-    object.close();
-    Ok(out)
+    node.any_table(&wanted.name)
 }
 
-fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
+/// What a CreateTable wants.
+pub(crate) fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     let name = request.need_string("TableName")?.into_owned();
     check_name(&name)?;
     let definitions = definitions(request)?;
@@ -134,7 +148,7 @@ fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     tags.insert(tags::CREATED.to_owned(), now.to_string());
     // No stream is what a table has anyway.
     let stream = streams::asked(request)?.filter(|it| *it != Specification::Close);
-    Ok(Wanted { name, keys, tags, stream, indexes })
+    Ok(Wanted { name, keys, tags, stream, indexes, restored: None })
 }
 
 /// What is there in ScyllaDB or in the service, and not here yet.
@@ -196,7 +210,12 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
     let (key, value) = (Box::new(Type::Text), Box::new(Type::Blob));
     let map = Type::Map { key, value, frozen: false };
     let mut options = TableOptions::new();
-    tags::set(&mut options, &wanted.tags);
+    let mut tags = wanted.tags.clone();
+    if let Some(restored) = &wanted.restored {
+        restored.put(&mut tags);
+        restored::begin(&mut options);
+    }
+    tags::set(&mut options, &tags);
     let built = builder.regular(ATTRIBUTES, map).options(options).build();
     built.map_err(|invalid| Error::validation(invalid.to_string()))
 }
@@ -204,7 +223,7 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
 /// `UpdateTable`: how it is paid for, its stream, and its global indexes.
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
+    let table = node.settled_table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Alter, &table)?;
     let others = ["SSESpecification", "ReplicaUpdates"];
@@ -242,7 +261,7 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
 /// `DeleteTable`
 pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
+    let table = node.any_table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Drop, &table)?;
     let mut out = String::new();
@@ -267,12 +286,11 @@ pub(crate) async fn describe_one(
     body: &str,
 ) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
+    let table = node.any_table(&request.need_string("TableName")?)?;
     let _ = caller;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    let seen = Seen::of(node, &table).await;
-    describe(node, &table, ("ACTIVE", &seen), object.member("Table"));
+    object.json("Table", &description(node, &table).await);
     object.close();
     Ok(out)
 }
@@ -282,6 +300,7 @@ fn describe(node: &Node, table: &Table, (status, seen): (&str, &Seen), out: &mut
     let schema = &table.entry.schema;
     let tags = tags::of(schema);
     let mut object = Object::open(out);
+    let status = restored::status(schema, status);
     object.string("TableName", &table.name).string("TableStatus", status);
     object.string("TableId", &schema.id.to_string()).string("TableArn", &arn(node, table));
     let is_going = status == "DELETING";
@@ -293,6 +312,7 @@ fn describe(node: &Node, table: &Table, (status, seen): (&str, &Seen), out: &mut
         return object.close();
     }
     object.json("CreationDateTime", &seconds);
+    restored::describe(schema, &tags, |name| arn_of(node, name), &mut object);
     index::write_keys(table.key_columns(), object.member("KeySchema"));
     let keys = table.key_columns().iter().chain(&*table.indexed);
     index::write_definitions(keys, object.member("AttributeDefinitions"));

@@ -82,7 +82,7 @@ fn resource(node: &Node, request: &Request<'_>) -> Result<Table, Error> {
             "Invalid ResourceArn provided as input: {arn} is not of a table"
         )));
     }
-    node.table(&arn)
+    node.any_table(&arn)
 }
 
 /// `ListTagsOfResource`
@@ -111,6 +111,7 @@ pub(crate) async fn tag(node: &Node, caller: &Caller, body: &str) -> Result<Stri
         return Err(Error::validation("The number of tags must be at least 1"));
     }
     node.check(caller, Permission::Alter, &table)?;
+    node.settled_table(&table.name)?;
     change_tags(node, &table, move |tags| tags.extend(given.clone())).await?;
     Ok(String::new())
 }
@@ -125,6 +126,7 @@ pub(crate) async fn untag(node: &Node, caller: &Caller, body: &str) -> Result<St
     }
     let remove = move |tags: &mut Tags| tags.retain(|name, _| !names.contains(name));
     node.check(caller, Permission::Alter, &table)?;
+    node.settled_table(&table.name)?;
     change_tags(node, &table, remove).await?;
     Ok(String::new())
 }

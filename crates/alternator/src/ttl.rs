@@ -23,7 +23,7 @@ const ATTRIBUTE: &str = TableOptions::ITEM_TTL_ATTRIBUTE;
 /// `DescribeTimeToLive`
 pub(crate) fn describe(node: &Node, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
+    let table = node.any_table(&request.need_string("TableName")?)?;
     let attribute = table.entry.schema.options.extension(ATTRIBUTE);
     let mut out = String::new();
     let mut object = Object::open(&mut out);
@@ -44,7 +44,7 @@ pub(crate) fn describe(node: &Node, body: &str) -> Result<String, Error> {
 /// `UpdateTimeToLive`
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = node.table(&request.need_string("TableName")?)?;
+    let table = node.settled_table(&request.need_string("TableName")?)?;
     let said =
         Request::of(request.need_object("TimeToLiveSpecification")?, "TimeToLiveSpecification")?;
     let name = said.need_string("AttributeName")?.into_owned();

@@ -1,0 +1,391 @@
+//! Brings about what was written down: parts of backups are taken and removed, tables are filled.
+//!
+//! The first of the nodes that are alive, in order of their ids, drives; where two think that they
+//! are, both do, which does no harm: every step may be done twice. Shard 0 looks what there is to do
+//! when the catalog changes, and every now and then.
+//!
+//! Invariants
+//!  - *whole-or-not*: a table is used when all that its backup has is in it, and a backup from which
+//!    too much is lost fills none: it says so ([`decide`]).
+//!  - *bounded*: so many restores go on at once, each in so many steps on a node ([`LANES`]).
+
+use super::record::{Record, Status};
+use super::records::{self, Before};
+use crate::error::Error;
+use crate::node::{Node, changed};
+use crate::restored;
+use cluster::{Schema, SchemaChange};
+use model::schema::TableOptions;
+use model::{TableId, Uuid};
+use mutation::page::Resume;
+use replication::backups::{PARTS, SnapshotPlace, Step, Taken, is_whole};
+use runtime::task::join_all;
+use runtime::time::{Instant, sleep, wall_micros};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long nodes have for taking their parts, and for removing one.
+const TAKE_PATIENCE: Duration = Duration::from_secs(300);
+const REMOVE_PATIENCE: Duration = Duration::from_secs(60);
+/// A backup that is not made after so long is made by nobody.
+const TAKEN_MAX_MILLIS: i64 = 10 * 60 * 1000;
+/// How often it is looked what there is to do, and what was left behind.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+const UPKEEP_PERIOD: Duration = Duration::from_secs(60);
+/// Tables that are filled at once.
+const RESTORES_AT_ONCE: usize = 4;
+/// Steps that are under way at once on a node, of a restore.
+const LANES: u8 = 2;
+/// Before what failed is tried again; doubled, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+const _: () = assert!(TAKE_PATIENCE.as_millis() < TAKEN_MAX_MILLIS as u128, "given up too early");
+const _: () = assert!(PARTS.is_multiple_of(LANES), "lanes have as much to do");
+
+/// Takes the parts of a backup that was written down: as it is then.
+pub(super) async fn take(node: &Node, record: Record) -> Result<Record, Error> {
+    let taken = node.coordinator.take_backup(record.table_id, record.tag()?, TAKE_PATIENCE).await;
+    let taken = match taken {
+        Ok(taken) => taken,
+        Err(error) => {
+            let deleting = Record { status: Status::Deleting, ..record };
+            if records::write(node, &deleting, Before::Was(Status::Creating)).await? {
+                remove(node, deleting).await;
+            }
+            return Err(error.into());
+        }
+    };
+    let Taken { nodes, missing, copies, bytes } = taken;
+    let record = Record {
+        status: Status::Available,
+        bytes: bytes / u64::from(copies.max(1)),
+        copies,
+        asked: u32::try_from(nodes.len() + missing).unwrap_or(u32::MAX),
+        nodes,
+        ..record
+    };
+    if records::write(node, &record, Before::Was(Status::Creating)).await? {
+        return Ok(record);
+    }
+    // It took so long that it was given up; who has done so removes the parts, but for those that
+    // came later.
+    clear(node, &record).await;
+    Err(Error::internal("the backup took too long, and was given up"))
+}
+
+/// Has all nodes remove their parts of a backup that is being removed, and forgets it when none has
+/// one. What is left of it is for the next look.
+pub(super) async fn remove(node: &Node, record: Record) {
+    debug_assert!(record.status == Status::Deleting, "in-use-stays: {} stays", record.id);
+    if !clear(node, &record).await {
+        return;
+    }
+    match records::forget(node, &record.id, Status::Deleting).await {
+        Ok(_) => tracing::info!(target: "backups", "backup {} is removed", record.id),
+        Err(error) => {
+            let id = &record.id;
+            tracing::warn!(target: "backups", "backup {id} is forgotten later: {error}");
+        }
+    }
+}
+
+/// Whether no node has a part any more, of those that belong to the cluster.
+async fn clear(node: &Node, record: &Record) -> bool {
+    let Ok(place) = record.place() else { return false };
+    let present = node.cluster.topology();
+    let hosts: Vec<Uuid> = match record.nodes.is_empty() {
+        true => present.present().map(|member| member.host_id).collect(),
+        false => record.nodes.clone(),
+    };
+    let clears = hosts.iter().map(async |host| match node.coordinator.is_backed_up_by(*host) {
+        None => Ok(()),
+        Some(_) => node.coordinator.clear_backup(*host, &place, REMOVE_PATIENCE).await,
+    });
+    let mut is_clear = true;
+    for cleared in join_all(clears).await {
+        if let Err(why) = cleared {
+            let id = &record.id;
+            tracing::info!(target: "backups", "a part of backup {id} is removed later: {why}");
+            is_clear = false;
+        }
+    }
+    is_clear
+}
+
+/// Drives, for as long as the server of shard 0 lives.
+pub(crate) async fn keep(node: Rc<Node>) {
+    let under_way: Rc<RefCell<BTreeSet<TableId>>> = Rc::default();
+    let mut looked_at: Option<Instant> = None;
+    loop {
+        if leads(&node) {
+            begin_restores(&node, &under_way);
+            let is_due = looked_at.is_none_or(|at| UPKEEP_PERIOD <= Instant::now() - at);
+            if is_due {
+                looked_at = Some(Instant::now());
+                if let Err(error) = look_after(&node).await {
+                    tracing::debug!(target: "backups", "backups are looked after later: {error}");
+                }
+            }
+        }
+        node.cluster.changed_within(LOOK_PERIOD).await;
+    }
+}
+
+/// Whether this is the first of the nodes that are alive.
+fn leads(node: &Node) -> bool {
+    let (topology, me) = (node.cluster.topology(), node.cluster.node().host_id);
+    let hosts = topology.present().map(|member| member.host_id);
+    hosts.filter(|host| node.cluster.is_alive(*host)).all(|host| me <= host)
+}
+
+/// What was left behind: backups whose making was given up, and whose removal was not completed.
+async fn look_after(node: &Node) -> Result<(), Error> {
+    let now = wall_micros().div_euclid(1000);
+    let is_left = |record: &Record| match record.status {
+        Status::Creating => record.created + TAKEN_MAX_MILLIS < now,
+        Status::Deleting => true,
+        Status::Available => false,
+    };
+    let (left, _) = records::list(node, None, usize::MAX, is_left).await?;
+    for record in left {
+        let was = record.status;
+        let deleting = Record { status: Status::Deleting, ..record };
+        if records::write(node, &deleting, Before::Was(was)).await? {
+            remove(node, deleting).await;
+        }
+    }
+    Ok(())
+}
+
+/// Tables whose items are on their way, of which this shard fills some.
+fn begin_restores(node: &Rc<Node>, under_way: &Rc<RefCell<BTreeSet<TableId>>>) {
+    for entry in node.schema().tables() {
+        let id = entry.schema.id;
+        let is_due = restored::under_way(&entry.schema).is_some();
+        let mut known = under_way.borrow_mut();
+        if !is_due || known.contains(&id) || RESTORES_AT_ONCE <= known.len() {
+            continue;
+        }
+        known.insert(id);
+        let (node, under_way) = (node.clone(), under_way.clone());
+        drop(node.clone().background.spawn(async move {
+            restore(&node, id).await;
+            under_way.borrow_mut().remove(&id);
+        }));
+    }
+}
+
+/// How far each part of each node is: what is not there is at its start.
+type Progress = RefCell<BTreeMap<(Uuid, u8), At>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum At {
+    Next(Option<Resume>),
+    Done,
+}
+
+/// What came of the parts of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// It has no such snapshot, or does not belong to the cluster any more.
+    Gone,
+    /// It is down.
+    Away,
+    /// It has not done it, for a reason that may pass.
+    Failed(String),
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Whole,
+    Later(String),
+    Never(String),
+}
+
+/// *whole-or-not*
+fn decide(copies: u32, asked: u32, outcomes: &[Outcome]) -> Verdict {
+    let asked = asked as usize;
+    let count = |what: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|it| what(it)).count();
+    let done = count(&|it| *it == Outcome::Done);
+    let away = count(&|it| *it == Outcome::Away);
+    let failed = outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Failed(why) => Some(why),
+        _ => None,
+    });
+    let failing = count(&|it| matches!(it, Outcome::Failed(_)));
+    let missing = asked.saturating_sub(done);
+    match failed {
+        Some(why) => Verdict::Later(why.clone()),
+        None if is_whole(copies, missing) => Verdict::Whole,
+        None if is_whole(copies, missing - away - failing) => {
+            Verdict::Later(format!("{away} nodes are down that have parts of the backup"))
+        }
+        None => Verdict::Never(format!("{missing} of {asked} nodes have lost their parts of it")),
+    }
+}
+
+/// Fills a table, and says that it may be used; or that it never will.
+async fn restore(node: &Node, id: TableId) {
+    let (progress, mut pause) = (Progress::default(), PAUSE);
+    loop {
+        let schema = node.schema();
+        let entry = schema.table_by_id(id);
+        let backup = entry.and_then(|entry| restored::under_way(&entry.schema));
+        let (Some(entry), Some(backup)) = (entry, backup) else { return };
+        if !leads(node) {
+            return;
+        }
+        let name = &entry.schema.name;
+        let ended = match attempt(node, id, &backup, &progress).await {
+            Verdict::Whole => end(node, id, restored::end).await,
+            Verdict::Never(why) => {
+                tracing::error!(target: "backups", "{name} cannot be restored: {why}");
+                end(node, id, move |options| restored::fail(options, &why)).await
+            }
+            Verdict::Later(why) => {
+                tracing::warn!(target: "backups", "the restore of {name} goes on later: {why}");
+                sleep(pause).await;
+                pause = (2 * pause).min(PAUSE_MAX);
+                continue;
+            }
+        };
+        match ended {
+            Ok(()) => tracing::info!(target: "backups", "the restore of {name} has ended"),
+            Err(error) => {
+                tracing::warn!(target: "backups", "the restore of {name} ends later: {error}");
+                sleep(pause).await;
+            }
+        }
+    }
+}
+
+async fn attempt(node: &Node, id: TableId, backup: &str, progress: &Progress) -> Verdict {
+    let record = match records::find(node, backup).await {
+        Ok(Some(record)) if record.status == Status::Available => record,
+        Ok(_) => return Verdict::Never(format!("there is no backup {backup}")),
+        Err(error) => return Verdict::Later(error.to_string()),
+    };
+    let place = match record.place() {
+        Ok(place) => place,
+        Err(error) => return Verdict::Never(error.to_string()),
+    };
+    let hosts = record.nodes.iter();
+    let outcomes = hosts.map(|host| fill_from(node, (*host, &place), id, progress));
+    let outcomes = join_all(outcomes).await;
+    decide(record.copies, record.asked, &outcomes)
+}
+
+/// Has a node put all of its parts into the table.
+async fn fill_from(
+    node: &Node,
+    from: (Uuid, &SnapshotPlace),
+    id: TableId,
+    progress: &Progress,
+) -> Outcome {
+    match node.coordinator.is_backed_up_by(from.0) {
+        None => return Outcome::Gone,
+        Some(false) => return Outcome::Away,
+        Some(true) => {}
+    }
+    let lanes = (0..LANES).map(async |lane| {
+        for part in (lane..PARTS).step_by(LANES.into()) {
+            match fill_part(node, (from, part), id, progress).await {
+                Outcome::Done => {}
+                other => return other,
+            }
+        }
+        Outcome::Done
+    });
+    let lanes = join_all(lanes).await;
+    lanes.into_iter().find(|lane| *lane != Outcome::Done).unwrap_or(Outcome::Done)
+}
+
+async fn fill_part(
+    node: &Node,
+    ((host, place), part): ((Uuid, &SnapshotPlace), u8),
+    id: TableId,
+    progress: &Progress,
+) -> Outcome {
+    loop {
+        let from = match progress.borrow().get(&(host, part)) {
+            Some(At::Done) => return Outcome::Done,
+            Some(At::Next(from)) => from.clone(),
+            None => None,
+        };
+        let step = node.coordinator.load_backup(host, (place, part), id, from).await;
+        let at = match step {
+            Ok(Step::Absent) => return Outcome::Gone,
+            Ok(Step::Written { next: None, .. }) => At::Done,
+            Ok(Step::Written { next, .. }) => At::Next(next),
+            Err(why) => return Outcome::Failed(why),
+        };
+        progress.borrow_mut().insert((host, part), at);
+    }
+}
+
+/// Writes down how a restore has ended.
+async fn end(
+    node: &Node,
+    id: TableId,
+    how: impl Fn(&mut TableOptions) + Send + 'static,
+) -> Result<(), Error> {
+    let change = move |schema: &Schema| {
+        let Some(entry) = schema.table_by_id(id) else { return Ok(Vec::new()) };
+        if restored::under_way(&entry.schema).is_none() {
+            return Ok(Vec::new());
+        }
+        let mut options = entry.schema.options.clone();
+        how(&mut options);
+        let built = entry.schema.edit().options(options).build();
+        let altered = built.map_err(|invalid| Error::validation(invalid.to_string()))?;
+        Ok(vec![SchemaChange::AlterTable(altered)])
+    };
+    changed(node.cluster.change_schema(change).await).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// *whole-or-not*
+    #[test]
+    fn a_table_is_used_when_each_quorum_has_given_a_part() {
+        let of = |letter: char| match letter {
+            'd' => Outcome::Done,
+            'g' => Outcome::Gone,
+            'a' => Outcome::Away,
+            _ => Outcome::Failed("busy".to_owned()),
+        };
+        let check = |copies: u32, asked: u32, outcomes: &str, expected: &str| {
+            let outcomes: Vec<Outcome> = outcomes.chars().map(of).collect();
+            let found = match decide(copies, asked, &outcomes) {
+                Verdict::Whole => "whole",
+                Verdict::Later(_) => "later",
+                Verdict::Never(_) => "never",
+            };
+            assert_eq!(found, expected, "{copies} {asked} {outcomes:?}");
+        };
+        check(1, 1, "d", "whole");
+        check(1, 1, "g", "never");
+        check(1, 1, "a", "later");
+        check(1, 1, "f", "later");
+        check(3, 3, "ddd", "whole");
+        check(3, 3, "ddg", "whole");
+        check(3, 3, "dda", "whole");
+        check(3, 3, "ddf", "later");
+        check(3, 3, "dga", "later");
+        check(3, 3, "dgg", "never");
+        check(3, 3, "daa", "later");
+        // Of four nodes one has no part since the beginning.
+        check(3, 4, "ddd", "whole");
+        check(3, 4, "ddg", "never");
+        check(3, 4, "dda", "later");
+        check(1, 3, "dda", "later");
+        check(1, 3, "ddg", "never");
+    }
+}

@@ -1,0 +1,31 @@
+//! Backups on demand: `CreateBackup`, `DescribeBackup`, `ListBackups`, `DeleteBackup`,
+//! `RestoreTableFromBackup`; and what the service has beside them, and is not here.
+//!
+//! A backup is a snapshot on each node that may have items ([`replication::backups`]), and a record
+//! ([`record`], pure; [`records`], where they are kept). A restore is a table that says of itself
+//! that its items are on their way ([`crate::restored`]); which table, the request and the record
+//! decide ([`request`], pure). [`operations`] writes down what is to be; [`drive`] brings it about,
+//! on the first node that is alive, whoever was asked.
+//!
+//! Invariants
+//!  - *outlives-the-table*: nothing of a backup goes with its table, nor with the node that was asked
+//!    for it.
+//!  - *in-use-stays*: a backup that a table is being made of is not removed.
+//!
+//! After a crash, wherever it comes: a backup that was told to be AVAILABLE is; one that was being
+//! made is either completed by nobody and removed soon, or AVAILABLE; one that was being removed is
+//! removed; a table that was being restored is restored by whoever is the first node then.
+
+mod continuous;
+mod drive;
+mod operations;
+mod record;
+mod records;
+mod request;
+
+pub(crate) use continuous::{
+    describe as describe_continuous, describe_export, describe_import, export, import,
+    list_exports, list_imports, restore_to_point, update as update_continuous,
+};
+pub(crate) use drive::keep;
+pub(crate) use operations::{create, delete, describe, list, restore};

@@ -1,0 +1,267 @@
+//! What clients ask for: backups are made, told of and removed, tables made of them.
+
+use super::drive;
+use super::record::{Filter, Record, Status, check_name, new_id, not_found, parts_of_arn, time_of};
+use super::records::{self, Before};
+use super::request;
+use crate::error::{Error, Kind};
+use crate::json::{Object, write_list};
+use crate::node::{Caller, Node, changed};
+use crate::request::Request;
+use crate::restored::{self, Restored};
+use crate::table::{self, Table, name_of};
+use crate::table_facts::{arn, arn_of};
+use crate::tables;
+use auth::{Permission, Resource};
+use cluster::{Schema, SchemaChange, features};
+use model::schema::TableOptions;
+use runtime::time::timeout;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Backups that are being made at once, and tables that are being restored.
+const AT_ONCE_MAX: usize = 50;
+/// Backups that are listed at once.
+const LISTED_MAX: usize = 100;
+/// So long an answer waits for what goes on by itself.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// The error of a table that is not there, as operations on backups have it.
+pub(super) fn as_table_not_found(error: Error) -> Error {
+    match error.kind {
+        Kind::ResourceNotFound => Error::new(Kind::TableNotFound, error.message),
+        _ => error,
+    }
+}
+
+/// `CreateBackup`
+pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let given = request.need_string("TableName")?;
+    let name = request.need_string("BackupName")?.into_owned();
+    check_name(&name)?;
+    let table = node.any_table(&given).map_err(as_table_not_found)?;
+    table.writable()?;
+    node.check(caller, Permission::Select, &table)?;
+    if restored::state(&table.entry.schema).is_some() {
+        return Err(Error::new(
+            Kind::TableInUse,
+            format!("Table is being restored: {} cannot be backed up yet", table.name),
+        ));
+    }
+    check_feature(node)?;
+    node.cluster.formed().await;
+    records::make_table(node).await?;
+    let is_new = |record: &Record| record.status == Status::Creating;
+    if records::list(node, None, AT_ONCE_MAX, is_new).await?.0.len() == AT_ONCE_MAX {
+        return Err(Error::new(
+            Kind::LimitExceeded,
+            format!("Too many backups are being created: {AT_ONCE_MAX} at once at most"),
+        ));
+    }
+    let created = runtime::time::wall_micros().div_euclid(1000);
+    let schema = &table.entry.schema;
+    let ttl = schema.options.extension(TableOptions::ITEM_TTL_ATTRIBUTE);
+    let record = Record {
+        id: new_id(created, runtime::random_u64()),
+        name,
+        status: Status::Creating,
+        created,
+        table: table.name.clone(),
+        table_id: schema.id,
+        description: tables::description(node, &table).await,
+        ttl: ttl.map(str::to_owned),
+        bytes: 0,
+        copies: 1,
+        asked: 0,
+        nodes: Vec::new(),
+    };
+    if !records::write(node, &record, Before::Absent).await? {
+        return Err(Error::internal("two backups of one id"));
+    }
+    let record = take(record).await?;
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    record.write_details(&arn(node, &table), record.status, &mut object);
+    object.close();
+    Ok(out)
+}
+
+/// Has the parts of a backup taken, which goes on if the client leaves: as it is when that is over,
+/// or when the client has waited for long.
+async fn take(record: Record) -> Result<Record, Error> {
+    let stops = || Error::internal("the node stops");
+    let node = runtime::local::try_get::<Node>().ok_or_else(stops)?;
+    let (own, taken) = (node.clone(), record.clone());
+    let task = node.background.spawn(async move { drive::take(&own, taken).await });
+    match timeout(ANSWER_WAIT, task).await {
+        Ok(taken) => taken.unwrap_or_else(|_| Err(stops())),
+        Err(_) => Ok(record),
+    }
+}
+
+fn check_feature(node: &Node) -> Result<(), Error> {
+    match node.cluster.topology().allows(features::BACKUPS) {
+        true => Ok(()),
+        false => Err(Error::validation(format!(
+            "Not all nodes of the cluster can make backups ({}): upgrade them first",
+            features::BACKUPS
+        ))),
+    }
+}
+
+/// The backup of a request's `BackupArn`, and the ARN.
+async fn found(node: &Node, request: &Request<'_>) -> Result<(Record, String), Error> {
+    let given = request.need_string("BackupArn")?.into_owned();
+    let (table, id) = parts_of_arn(&given)?;
+    let record = records::find(node, id).await?;
+    let is_it = |record: &Record| record.table == table && record.status != Status::Deleting;
+    let record = record.filter(is_it).ok_or_else(|| not_found(&given))?;
+    Ok((record, given))
+}
+
+/// `DescribeBackup`
+pub(crate) async fn describe(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let (record, _) = found(node, &request).await?;
+    Ok(described(node, &record, record.status))
+}
+
+fn described(node: &Node, record: &Record, status: Status) -> String {
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    let table = arn_of(node, &record.table);
+    record.write_description(&table, status, object.member("BackupDescription"));
+    object.close();
+    out
+}
+
+/// `ListBackups`
+pub(crate) async fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let limit = request.limit(LISTED_MAX)?;
+    let table = request.string("TableName")?.map(|given| name_of(&given).to_owned());
+    table.as_deref().map(table::check_name).transpose()?;
+    let kinds = &["ALL", "USER", "SYSTEM", "AWS_BACKUP"];
+    // All that there are were asked for by somebody.
+    let is_ours = matches!(request.word("BackupType", kinds)?, "ALL" | "USER");
+    let (from, until) = ("TimeRangeLowerBound", "TimeRangeUpperBound");
+    let filter = Filter { table, from: time_of(&request, from)?, until: time_of(&request, until)? };
+    let start = request.string("ExclusiveStartBackupArn")?;
+    let start = start.as_deref().map(parts_of_arn).transpose()?.map(|(_, id)| id);
+    let (records, more) = match is_ours {
+        true => records::list(node, start, limit, |record| filter.admits(record)).await?,
+        false => (Vec::new(), false),
+    };
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    write_list(&records, object.member("BackupSummaries"), |record, out| {
+        record.write_summary(&arn_of(node, &record.table), out);
+    });
+    if let (true, Some(last)) = (more, records.last()) {
+        object.string("LastEvaluatedBackupArn", &last.arn(&arn_of(node, &last.table)));
+    }
+    object.close();
+    Ok(out)
+}
+
+fn in_use(arn: &str, why: &str) -> Error {
+    Error::new(Kind::BackupInUse, format!("Backup is {why}: {arn}"))
+}
+
+/// Whether the caller may do that with what was a backup's table, which may be gone.
+fn check(
+    node: &Node,
+    caller: &Caller,
+    permission: Permission,
+    record: &Record,
+) -> Result<(), Error> {
+    match (&caller.role, &caller.watched) {
+        (None, None) => Ok(()),
+        _ => node.check_on(caller, permission, Resource::table(&record.keyspace(), &record.table)),
+    }
+}
+
+/// `DeleteBackup`
+pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let (record, arn) = found(node, &request).await?;
+    check(node, caller, Permission::Drop, &record)?;
+    if record.status == Status::Creating {
+        return Err(in_use(&arn, "being created"));
+    }
+    let deleting = Record { status: Status::Deleting, ..record.clone() };
+    if !records::write(node, &deleting, Before::Was(Status::Available)).await? {
+        return Err(not_found(&arn));
+    }
+    // *in-use-stays*: a restore that begins now finds it deleted; one that began before is seen.
+    let known = node.cluster.catch_up().await;
+    if known.is_err() || is_being_restored(&node.schema(), &record.id) {
+        records::write(node, &record, Before::Was(Status::Deleting)).await?;
+        known.map_err(|why| Error::internal(why.to_string()))?;
+        return Err(in_use(&arn, "being restored to a table"));
+    }
+    let stops = || Error::internal("the node stops");
+    let own = runtime::local::try_get::<Node>().ok_or_else(stops)?;
+    let answer = described(node, &record, Status::Deleting);
+    let background = own.clone();
+    drop(background.background.spawn(async move { drive::remove(&own, deleting).await }));
+    Ok(answer)
+}
+
+fn is_being_restored(schema: &Schema, id: &str) -> bool {
+    schema.tables().any(|entry| restored::under_way(&entry.schema).as_deref() == Some(id))
+}
+
+/// `RestoreTableFromBackup`
+pub(crate) async fn restore(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
+    let request = Request::parse(body.as_bytes())?;
+    let target = request.need_string("TargetTableName")?.into_owned();
+    table::check_name(&target)?;
+    let (record, arn) = found(node, &request).await?;
+    check(node, caller, Permission::Select, &record)?;
+    if record.status == Status::Creating {
+        return Err(in_use(&arn, "being created"));
+    }
+    check_feature(node)?;
+    let made = request::body(&target, &record.description, &request)?;
+    let mut wanted = tables::wanted(&Request::parse(made.as_bytes())?)?;
+    let schema = node.schema();
+    let is_under_way = |entry: &&Rc<_>| restored::under_way(&table_schema(entry)).is_some();
+    if AT_ONCE_MAX <= schema.tables().filter(is_under_way).count() {
+        return Err(Error::new(
+            Kind::LimitExceeded,
+            format!("Too many tables are being restored: {AT_ONCE_MAX} at once at most"),
+        ));
+    }
+    let at = runtime::time::wall_micros().div_euclid(1000);
+    let backup = record.id.clone();
+    wanted.restored = Some(Restored { backup, at, source: record.table.clone() });
+    let table = tables::make(node, caller, wanted).await?;
+    // *in-use-stays*: who removes it from now on sees the table; who began before is seen here.
+    let still = records::find(node, &record.id).await;
+    if !matches!(&still, Ok(Some(still)) if still.status == Status::Available) {
+        unmake(node, &table).await?;
+        return Err(still.err().unwrap_or_else(|| not_found(&arn)));
+    }
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    object.json("TableDescription", &tables::description(node, &table).await);
+    object.close();
+    Ok(out)
+}
+
+fn table_schema(entry: &Rc<cluster::TableEntry>) -> Rc<model::TableSchema> {
+    entry.schema.clone()
+}
+
+/// Takes back a table that was to be restored.
+async fn unmake(node: &Node, table: &Table) -> Result<(), Error> {
+    let (keyspace, id) = (table.entry.schema.keyspace.clone(), table.entry.schema.id);
+    let change = move |schema: &Schema| {
+        let is_there = schema.table_by_id(id).is_some();
+        let drop = SchemaChange::DropKeyspace(keyspace.clone());
+        Ok::<_, Error>(is_there.then_some(drop).into_iter().collect())
+    };
+    changed(node.cluster.change_schema(change).await).map(|_| ())
+}

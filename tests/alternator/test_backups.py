@@ -1,0 +1,294 @@
+"""Backups on demand, and tables that are made of them."""
+import datetime
+import time
+from decimal import Decimal
+
+import pytest
+from boto3.dynamodb.conditions import Key
+from botocore.exceptions import ClientError
+from door import dynamodb, table, unchecked
+from node import Node
+
+LATER = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
+EARLIER = datetime.datetime(2001, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Node() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def db(node):
+    return dynamodb(node)
+
+
+def error(kind, act, **facts):
+    with pytest.raises(ClientError) as raised:
+        act(**facts)
+    found = raised.value.response["Error"]
+    assert found["Code"] == kind, found
+    return found["Message"]
+
+
+def back_up(t, name="monday"):
+    """The ARN of a backup that is there."""
+    client = t.meta.client
+    made = client.create_backup(TableName=t.name, BackupName=name)["BackupDetails"]
+    until(lambda: status_of(client, made["BackupArn"]) == "AVAILABLE")
+    return made["BackupArn"]
+
+
+def status_of(client, arn):
+    described = client.describe_backup(BackupArn=arn)["BackupDescription"]
+    return described["BackupDetails"]["BackupStatus"]
+
+
+def until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.05)
+
+
+def restore(db, arn, name, **facts):
+    """The table, when it may be used."""
+    client = db.meta.client
+    made = client.restore_table_from_backup(TargetTableName=name, BackupArn=arn, **facts)
+    assert made["TableDescription"]["TableName"] == name
+    wait_for_restore(db, name)
+    return db.Table(name)
+
+
+def wait_for_restore(db, name):
+    client = db.meta.client
+    until(lambda: client.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE")
+
+
+def items(t, **facts):
+    """All items, in the order of their keys."""
+    found, start = [], {}
+    while start is not None:
+        page = t.scan(ConsistentRead="IndexName" not in facts, **facts, **start)
+        found += page["Items"]
+        last = page.get("LastEvaluatedKey")
+        start = {"ExclusiveStartKey": last} if last else None
+    return sorted(found, key=lambda item: (item["p"], item.get("c", 0)))
+
+
+def index(name, *keys):
+    kinds = ("HASH", "RANGE")
+    return {"IndexName": name, "Projection": {"ProjectionType": "ALL"},
+            "KeySchema": [{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, kinds)]}
+
+
+def fill(t, count):
+    with t.batch_writer() as batch:
+        for n in range(count):
+            batch.put_item(Item={"p": f"p{n % 7}", "c": n, "x": f"x{n % 5}", "y": n * 3,
+                                 "other": {"list": [n, "text", None], "set": {"a", str(n)}}})
+    for n in range(0, count, 10):
+        t.delete_item(Key={"p": f"p{n % 7}", "c": n})
+    for n in range(1, count, 10):
+        t.update_item(Key={"p": f"p{n % 7}", "c": n}, UpdateExpression="SET #n = :v REMOVE x",
+                      ExpressionAttributeNames={"#n": "new"},
+                      ExpressionAttributeValues={":v": Decimal("1.5")})
+
+
+def test_a_deleted_table_is_made_anew_with_its_items_and_indexes(db):
+    facts = {"range_type": "N", "others": {"x": "S", "y": "N"},
+             "GlobalSecondaryIndexes": [index("by_x", "x", "y")],
+             "LocalSecondaryIndexes": [index("by_y", "p", "y")]}
+    with table(db, **facts) as t:
+        fill(t, 300)
+        expected = items(t)
+        assert len(expected) == 270
+        arn = back_up(t)
+        # What comes later is not in it.
+        t.put_item(Item={"p": "p1", "c": 1, "later": True})
+        t.put_item(Item={"p": "later", "c": 1})
+        t.delete_item(Key={"p": "p2", "c": 2})
+        name = t.name
+    error("ResourceNotFoundException", db.meta.client.describe_table, TableName=name)
+    assert status_of(db.meta.client, arn) == "AVAILABLE"
+
+    same = restore(db, arn, name)
+    assert items(same) == expected
+    summary = db.meta.client.describe_table(TableName=name)["Table"]["RestoreSummary"]
+    assert summary["SourceBackupArn"] == arn and not summary["RestoreInProgress"]
+    assert summary["SourceTableArn"].endswith(f":table/{name}")
+    for x in range(5):
+        queried = [item for item in expected if item.get("x") == f"x{x}"]
+        found = []
+        until(lambda: (found := same.query(
+            IndexName="by_x", KeyConditionExpression=Key("x").eq(f"x{x}"))["Items"]) is not None
+            and len(found) == len(queried))
+        found = same.query(IndexName="by_x", KeyConditionExpression=Key("x").eq(f"x{x}"))["Items"]
+        assert found == sorted(queried, key=lambda item: item["y"])
+    local = same.query(IndexName="by_y", KeyConditionExpression=Key("p").eq("p3"),
+                       ConsistentRead=True)["Items"]
+    assert local == sorted((item for item in expected if item["p"] == "p3"),
+                           key=lambda item: item["y"])
+    # It is a table as others are, and later writes are later.
+    same.put_item(Item={"p": "p1", "c": 1, "changed": True})
+    assert same.get_item(Key={"p": "p1", "c": 1}, ConsistentRead=True)["Item"] == {
+        "p": "p1", "c": 1, "changed": True}
+    # Twice of one backup, beside the first.
+    again = restore(db, arn, f"{name}.again", GlobalSecondaryIndexOverride=[],
+                    BillingModeOverride="PROVISIONED",
+                    ProvisionedThroughputOverride={"ReadCapacityUnits": 3, "WriteCapacityUnits": 4})
+    assert items(again) == expected
+    described = db.meta.client.describe_table(TableName=again.name)["Table"]
+    assert "GlobalSecondaryIndexes" not in described
+    assert [one["IndexName"] for one in described["LocalSecondaryIndexes"]] == ["by_y"]
+    units = described["ProvisionedThroughput"]
+    assert (units["ReadCapacityUnits"], units["WriteCapacityUnits"]) == (3, 4)
+    same.delete()
+    again.delete()
+
+
+def test_a_backup_tells_of_its_table(db):
+    with table(db, others={"x": "S"}, GlobalSecondaryIndexes=[index("by_x", "x")],
+               StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}) as t:
+        client = t.meta.client
+        client.update_time_to_live(TableName=t.name, TimeToLiveSpecification={
+            "AttributeName": "e", "Enabled": True})
+        arn_of_table = client.describe_table(TableName=t.name)["Table"]["TableArn"]
+        client.tag_resource(ResourceArn=arn_of_table, Tags=[{"Key": "a", "Value": "b"}])
+        t.put_item(Item={"p": "1"})
+        arn = back_up(t)
+        assert arn.startswith(f"{arn_of_table}/backup/")
+        told = client.describe_backup(BackupArn=arn)["BackupDescription"]
+        details = told["BackupDetails"]
+        assert (details["BackupName"], details["BackupType"]) == ("monday", "USER")
+        assert details["BackupSizeBytes"] > 0
+        ago = datetime.datetime.now(datetime.timezone.utc) - details["BackupCreationDateTime"]
+        assert datetime.timedelta() <= ago < datetime.timedelta(minutes=5)
+        source = told["SourceTableDetails"]
+        assert (source["TableName"], source["TableArn"]) == (t.name, arn_of_table)
+        assert source["BillingMode"] == "PAY_PER_REQUEST" and source["ItemCount"] == 1
+        assert source["KeySchema"] == [{"AttributeName": "p", "KeyType": "HASH"}]
+        features = told["SourceTableFeatureDetails"]
+        assert [one["IndexName"] for one in features["GlobalSecondaryIndexes"]] == ["by_x"]
+        assert features["StreamDescription"]["StreamViewType"] == "KEYS_ONLY"
+        assert features["TimeToLiveDescription"] == {
+            "TimeToLiveStatus": "ENABLED", "AttributeName": "e"}
+        # As in the service, these are not restored.
+        copy = restore(db, arn, f"{t.name}.copy")
+        described = client.describe_table(TableName=copy.name)["Table"]
+        assert "LatestStreamArn" not in described
+        ttl = client.describe_time_to_live(TableName=copy.name)["TimeToLiveDescription"]
+        assert ttl["TimeToLiveStatus"] == "DISABLED"
+        assert client.list_tags_of_resource(ResourceArn=described["TableArn"])["Tags"] == []
+        copy.delete()
+
+
+def test_what_is_wrong_is_said(db, node):
+    client = unchecked(node)
+    with table(db) as t:
+        arn = back_up(t)
+        for name in ("ab", "x" * 256, "a/b"):
+            error("ValidationException", client.create_backup, TableName=t.name, BackupName=name)
+        error("TableNotFoundException", client.create_backup, TableName="nobody", BackupName="abc")
+        unknown = arn[:-1] + ("0" if arn[-1] != "0" else "1")
+        for act in (client.describe_backup, client.delete_backup):
+            error("BackupNotFoundException", act, BackupArn=unknown)
+            error("ValidationException", act, BackupArn="arn:aws:dynamodb:us-east-1:0:table/x-y-z")
+        restoring = client.restore_table_from_backup
+        error("BackupNotFoundException", restoring, BackupArn=unknown, TargetTableName="copy")
+        error("TableAlreadyExistsException", restoring, BackupArn=arn, TargetTableName=t.name)
+        error("ValidationException", restoring, BackupArn=arn, TargetTableName="a b")
+        error("ValidationException", restoring, BackupArn=arn, TargetTableName="copy",
+              GlobalSecondaryIndexOverride=[index("by_x", "x")])
+        error("ValidationException", restoring, BackupArn=arn, TargetTableName="copy",
+              BillingModeOverride="PROVISIONED")
+        error("ResourceNotFoundException", client.describe_table, TableName="copy")
+        deleted = client.delete_backup(BackupArn=arn)["BackupDescription"]["BackupDetails"]
+        assert deleted["BackupStatus"] == "DELETED"
+        for act in (client.describe_backup, client.delete_backup):
+            error("BackupNotFoundException", act, BackupArn=arn)
+        error("BackupNotFoundException", restoring, BackupArn=arn, TargetTableName="copy")
+
+
+def test_a_removed_backup_leaves_no_files(db, node):
+    def files():
+        return list(node.workdir.glob("data/**/snapshots/dynamodb-*"))
+
+    before = files()
+    with table(db) as t:
+        t.put_item(Item={"p": "1"})
+        arn = back_up(t)
+        [made] = set(files()) - set(before)
+        assert any(made.glob("*-Data.db"))
+    db.meta.client.delete_backup(BackupArn=arn)
+    until(lambda: files() == before)
+
+
+def test_lists_have_what_is_asked_for(db):
+    client = db.meta.client
+    with table(db) as a, table(db) as b:
+        arns = [back_up(a, "one"), back_up(b, "two"), back_up(a, "three"), back_up(a, "four")]
+
+        def listed(**facts):
+            found = client.list_backups(**facts)["BackupSummaries"]
+            return [one["BackupArn"] for one in found if one["TableName"] in (a.name, b.name)]
+
+        assert listed() == arns
+        assert listed(TableName=a.name) == [arns[0], arns[2], arns[3]]
+        assert listed(TableName=b.name) == [arns[1]]
+        assert listed(TableName="nobody") == []
+        assert listed(BackupType="USER", TableName=b.name) == [arns[1]]
+        assert listed(BackupType="ALL", TableName=b.name) == [arns[1]]
+        assert listed(BackupType="SYSTEM") == listed(BackupType="AWS_BACKUP") == []
+        assert listed(TimeRangeLowerBound=EARLIER, TimeRangeUpperBound=LATER) == arns
+        assert listed(TimeRangeUpperBound=EARLIER) == listed(TimeRangeLowerBound=LATER) == []
+        found, start = [], {}
+        while start is not None:
+            page = client.list_backups(TableName=a.name, Limit=1, **start)
+            [one] = page["BackupSummaries"]
+            assert (one["BackupStatus"], one["BackupType"]) == ("AVAILABLE", "USER")
+            found.append(one["BackupName"])
+            last = page.get("LastEvaluatedBackupArn")
+            start = {"ExclusiveStartBackupArn": last} if last else None
+        assert found == ["one", "three", "four"]
+        error("ValidationException", client.list_backups, ExclusiveStartBackupArn="x" * 40)
+        client.delete_backup(BackupArn=arns[2])
+        assert listed(TableName=a.name) == [arns[0], arns[3]]
+
+
+def test_recovery_to_a_point_in_time_is_refused_by_name(db):
+    client = db.meta.client
+    with table(db) as t:
+        said = {"PointInTimeRecoveryEnabled": True}
+        words = error("ContinuousBackupsUnavailableException", client.update_continuous_backups,
+                      TableName=t.name, PointInTimeRecoverySpecification=said)
+        assert "not supported" in words
+        said = {"PointInTimeRecoveryEnabled": False}
+        answers = [
+            client.update_continuous_backups(TableName=t.name, PointInTimeRecoverySpecification=said),
+            client.describe_continuous_backups(TableName=t.name)]
+        for answer in answers:
+            described = answer["ContinuousBackupsDescription"]
+            assert described["ContinuousBackupsStatus"] == "DISABLED"
+            point = described["PointInTimeRecoveryDescription"]
+            assert point == {"PointInTimeRecoveryStatus": "DISABLED"}
+        arn = client.describe_table(TableName=t.name)["Table"]["TableArn"]
+        unavailable = "PointInTimeRecoveryUnavailableException"
+        error(unavailable, client.restore_table_to_point_in_time, SourceTableName=t.name,
+              TargetTableName="copy", UseLatestRestorableTime=True)
+        error(unavailable, client.export_table_to_point_in_time, TableArn=arn, S3Bucket="bucket")
+        error("TableNotFoundException", client.restore_table_to_point_in_time,
+              SourceTableName="nobody", TargetTableName="copy")
+        error("TableNotFoundException", client.update_continuous_backups, TableName="nobody",
+              PointInTimeRecoverySpecification=said)
+        words = error("ValidationException", client.import_table, InputFormat="CSV",
+                      S3BucketSource={"S3Bucket": "bucket"}, TableCreationParameters={
+                          "TableName": "copy", "KeySchema": [
+                              {"AttributeName": "p", "KeyType": "HASH"}],
+                          "AttributeDefinitions": [{"AttributeName": "p", "AttributeType": "S"}]})
+        assert "ImportTable is not supported" in words
+        assert client.list_exports()["ExportSummaries"] == []
+        assert client.list_imports()["ImportSummaryList"] == []
+        error("ExportNotFoundException", client.describe_export, ExportArn=arn + "/export/0123456789")
+        error("ImportNotFoundException", client.describe_import, ImportArn=arn + "/import/0123456789")
