@@ -36,12 +36,16 @@ pub(super) async fn step(load: Load) -> Result<Option<Loaded>, String> {
     let table = table.ok_or_else(|| format!("there is no table {}", load.into))?;
     let opened = coordinator.storage.open_snapshot(&load.place, table.schema.clone()).await;
     let Some(snapshot) = opened.map_err(|error| error.to_string())? else { return Ok(None) };
+    debug_assert!(table.schema.view.is_none(), "rows of a view are its table's");
     let until = Instant::now() + STEP_TIME;
     let mut loaded = Loaded { mutations: 0, bytes: 0, next: load.from };
     loop {
         let mut command = command(&table, load.part);
         command.resume = loaded.next.take();
+        let from = command.resume.clone();
         let batch = read(&coordinator, &snapshot, &table, command).await?;
+        let goes_on = batch.reached.is_none() || batch.reached != from;
+        assert!(goes_on, "bounded: a step ends where it began: {from:?}");
         loaded.mutations += batch.mutations.len() as u64;
         loaded.bytes += batch.size_bytes() as u64;
         loaded.next = batch.reached;
@@ -66,6 +70,7 @@ fn tokens(part: u8, parts: u8) -> (Token, Token) {
     assert!(part < parts, "part {part} of {parts}");
     let begin = |part: u8| ((i128::from(part) << 64) / i128::from(parts)) + i128::from(i64::MIN);
     let (first, next) = (begin(part), begin(part + 1));
+    debug_assert!(first < next, "part {part} of {parts} is empty");
     (Token(first as i64), Token((next - 1) as i64))
 }
 
@@ -76,6 +81,7 @@ async fn read(
     table: &TableEntry,
     command: ReadCommand,
 ) -> Result<Stretch, String> {
+    debug_assert!(command.table == table.schema.id, "rows of another table");
     let command = range::settle(command);
     let schema = &table.schema;
     let (scope, slice) = match (&command.resume, &command.partitions) {

@@ -10,8 +10,8 @@
 //! Invariants
 //!  - *before-or-after*: nothing is copied from node to node between the first node that takes its
 //!    part and the last one: else what moves could be in no part.
-//!  - *whole-by-quorums*: a backup that lacks the parts of so few nodes that each quorum had another
-//!    one has all that was acknowledged by a quorum ([`is_whole`]).
+//!  - *whole-by-quorums*: a backup that lacks the parts of so few nodes that each quorum had
+//!    another one has all that was acknowledged by a quorum ([`is_whole`]).
 //!  - *bounded*: a step of loading holds about [`load::BATCH_BYTES`] of rows, and ends soon after
 //!    [`load::STEP_TIME`]. It keeps nothing: who asks for the next one says where it goes on.
 
@@ -46,6 +46,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(60);
 /// Whether a backup of a table with so many copies in the data centre that has the fewest is whole
 /// that lacks the parts of so many nodes. (*whole-by-quorums*)
 pub fn is_whole(copies: u32, missing: usize) -> bool {
+    debug_assert!(0 < copies, "whole-by-quorums: rows without a copy");
     missing <= copies as usize / 2
 }
 
@@ -94,6 +95,7 @@ impl Coordinator {
             let take = Take { table, tag };
             let takes = hosts.iter().map(|host| self.take_on(*host, &take, until));
             let taken: Vec<Result<u64, String>> = join_all(takes).await;
+            assert!(taken.len() == hosts.len(), "whole-by-quorums: {} answers", taken.len());
             let has_it = |(_, taken): &(&Uuid, &Result<u64, String>)| taken.is_ok();
             let nodes: Vec<Uuid> =
                 hosts.iter().zip(&taken).filter(has_it).map(|(host, _)| *host).collect();
@@ -108,6 +110,7 @@ impl Coordinator {
                 return Ok(Taken { nodes, missing, copies, bytes });
             }
             let place = place_of(&entry, take.tag);
+            debug_assert!(why.is_some(), "whole-by-quorums: nobody says why {missing} have none");
             let clears = hosts.iter().map(|host| self.clear_backup(*host, &place, patience));
             join_all(clears).await;
             let why = why.cloned().unwrap_or_default();
@@ -116,6 +119,7 @@ impl Coordinator {
     }
 
     async fn take_on(&self, host: Uuid, take: &Take, until: Instant) -> Result<u64, String> {
+        debug_assert!(!host.is_nil(), "a node without a name");
         if host == self.cluster.node().host_id {
             return taken_here(self, take.clone()).await;
         }
@@ -155,6 +159,7 @@ impl Coordinator {
         from: Option<Resume>,
     ) -> Erased<'a, Result<Step, String>> {
         Erased::new(move || async move {
+            assert!(part < PARTS, "bounded: part {part} of {PARTS}");
             let load = Load { into, place: place.clone(), part: (part, PARTS), from };
             let loaded = match host == self.cluster.node().host_id {
                 true => loaded_here(load).await?,
@@ -196,7 +201,9 @@ fn least_copies(coordinator: &Coordinator, table: &TableEntry) -> u32 {
         }
         other => Some(other.total()),
     };
-    copies.unwrap_or(1).max(1)
+    let copies = copies.unwrap_or(1).max(1);
+    debug_assert!(copies <= table.replication.total().max(1), "whole-by-quorums: {copies} copies");
+    copies
 }
 
 async fn ask(host: Uuid, verb: Verb, request: Vec<u8>, time: Duration) -> Result<Vec<u8>, String> {
@@ -244,6 +251,7 @@ async fn taken_here(coordinator: &Coordinator, take: Take) -> Result<u64, String
 }
 
 async fn cleared_here(coordinator: &Coordinator, place: &SnapshotPlace) -> Result<(), String> {
+    debug_assert!(!place.table.is_empty(), "what is cleared is of one table");
     let filter = SnapshotFilter {
         tag: Some(place.tag.as_str().to_owned()),
         keyspaces: vec![place.keyspace.clone()],

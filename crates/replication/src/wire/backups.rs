@@ -124,6 +124,7 @@ pub(crate) fn decode_place(bytes: &[u8]) -> Result<SnapshotPlace, Damaged> {
 }
 
 fn put_place(out: &mut Vec<u8>, place: &SnapshotPlace) {
+    debug_assert!(!place.tag.as_str().is_empty(), "one-form: a snapshot without a name");
     out.put_u32_bytes(place.keyspace.as_bytes());
     out.put_u32_bytes(place.table.as_bytes());
     out.put(place.table_id.as_bytes());

@@ -17,6 +17,7 @@ use reader::{PartitionScope, Slice, Source};
 use runtime::io::IoClass;
 use sstable::store::dir::State;
 use sstable::{Access, Lookup, Scope, Table as SsTable, store};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Where a snapshot is, whatever became of its table.
@@ -62,6 +63,8 @@ impl Shard {
             check_content(&opened, &schema).map_err(|what| damaged(&name, what))?;
             sstables.push(opened);
         }
+        let descriptors: BTreeSet<_> = sstables.iter().map(|one| one.descriptor()).collect();
+        assert!(descriptors.len() == sstables.len(), "whole-or-refused: an SSTable is open twice");
         Ok(Some(OpenSnapshot { schema, sstables }))
     }
 
