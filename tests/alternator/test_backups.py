@@ -1,13 +1,20 @@
 """Backups on demand, and tables that are made of them."""
 import datetime
+import sys
+import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from boto3.dynamodb.conditions import Key
 from botocore.exceptions import ClientError
+from cassandra import Unauthorized
 from door import dynamodb, table, unchecked
 from node import Node
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
+from trio import Nodes, nodetool, rest  # noqa: E402  pylint: disable=wrong-import-position
 
 LATER = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
 EARLIER = datetime.datetime(2001, 1, 1, tzinfo=datetime.timezone.utc)
@@ -292,3 +299,207 @@ def test_recovery_to_a_point_in_time_is_refused_by_name(db):
         assert client.list_imports()["ImportSummaryList"] == []
         error("ExportNotFoundException", client.describe_export, ExportArn=arn + "/export/0123456789")
         error("ImportNotFoundException", client.describe_import, ImportArn=arn + "/import/0123456789")
+
+
+def inject(node, point, method="POST"):
+    rest(node, f"/v2/error_injection/injection/{point}", method)
+
+
+def parts(node):
+    """The parts of backups that a node has."""
+    return list(node.workdir.glob("data/**/snapshots/dynamodb-*"))
+
+
+def test_a_table_is_not_used_before_all_of_it_is_there():
+    with Node() as node:
+        db = dynamodb(node)
+        client = db.meta.client
+        with table(db, range_type="N") as t:
+            fill(t, 100)
+            expected = items(t)
+            arn = back_up(t)
+        inject(node, "alternator_restore_step")
+        client.restore_table_from_backup(TargetTableName="copy", BackupArn=arn)
+        node.wait_for_log("alternator_restore_step: waiting")
+
+        def is_refused():
+            described = client.describe_table(TableName="copy")["Table"]
+            assert described["TableStatus"] == "CREATING"
+            assert described["RestoreSummary"]["RestoreInProgress"]
+            key = {"p": {"S": "p1"}, "c": {"N": "1"}}
+            error("ResourceNotFoundException", client.get_item, TableName="copy", Key=key)
+            error("ResourceNotFoundException", client.put_item, TableName="copy", Item=key)
+            error("ResourceNotFoundException", client.scan, TableName="copy")
+            error("ResourceInUseException", client.update_table, TableName="copy",
+                  BillingMode="PAY_PER_REQUEST")
+            error("ResourceInUseException", client.update_time_to_live, TableName="copy",
+                  TimeToLiveSpecification={"AttributeName": "e", "Enabled": True})
+            error("TableInUseException", client.create_backup, TableName="copy", BackupName="abc")
+            error("BackupInUseException", client.delete_backup, BackupArn=arn)
+            assert status_of(client, arn) == "AVAILABLE"
+            error("TableAlreadyExistsException", client.restore_table_from_backup,
+                  TargetTableName="copy", BackupArn=arn)
+            assert client.list_tables()["TableNames"] == ["copy"]
+
+        is_refused()
+        # It goes on when the node has started again, over what it has.
+        node.kill()
+        node.start()
+        wait_for_restore(db, "copy")
+        assert items(db.Table("copy")) == expected
+        # Who does not want to wait may delete it.
+        inject(node, "alternator_restore_step")
+        client.restore_table_from_backup(TargetTableName="other", BackupArn=arn)
+        client.delete_table(TableName="other")
+        inject(node, "alternator_restore_step", "DELETE")
+        assert client.list_tables()["TableNames"] == ["copy"]
+        client.delete_backup(BackupArn=arn)
+        until(lambda: parts(node) == [])
+
+
+def test_a_backup_that_a_crash_interrupts_is_given_up():
+    with Node() as node:
+        db = dynamodb(node)
+        client = db.meta.client
+        with table(db) as t:
+            t.put_item(Item={"p": "1"})
+            kept = back_up(t, "kept")
+            inject(node, "alternator_backup_taken")
+            made = []
+            asks = threading.Thread(target=lambda: made.append(
+                client.create_backup(TableName=t.name, BackupName="lost")["BackupDetails"]))
+            asks.start()
+            node.wait_for_log("alternator_backup_taken: waiting")
+            asks.join()  # The answer does not wait for as long.
+            [lost] = made
+            assert lost["BackupStatus"] == "CREATING"
+            arn = lost["BackupArn"]
+            assert status_of(client, arn) == "CREATING"
+            error("BackupInUseException", client.delete_backup, BackupArn=arn)
+            error("BackupInUseException", client.restore_table_from_backup, BackupArn=arn,
+                  TargetTableName="copy")
+            assert len(parts(node)) == 2
+            node.kill()
+            node.start()
+            until(lambda: len(parts(node)) == 1)
+            listed = client.list_backups()["BackupSummaries"]
+            until(lambda: len(client.list_backups()["BackupSummaries"]) == 1)
+            assert kept in [one["BackupArn"] for one in listed]
+            error("BackupNotFoundException", client.describe_backup, BackupArn=arn)
+            assert items(restore(db, kept, "copy")) == [{"p": "1"}]
+
+
+def test_a_table_whose_backup_is_damaged_says_so():
+    with Node() as node:
+        db = dynamodb(node)
+        client = db.meta.client
+        with table(db) as t:
+            t.put_item(Item={"p": "1"})
+            arn = back_up(t)
+        assert nodetool(node, "clearsnapshot").returncode == 0
+        assert parts(node) == []
+        client.restore_table_from_backup(TargetTableName="copy", BackupArn=arn)
+        until(lambda: client.describe_table(TableName="copy")["Table"]["TableStatus"] == "ARCHIVED")
+        described = client.describe_table(TableName="copy")["Table"]
+        assert "lost their parts" in described["ArchivalSummary"]["ArchivalReason"]
+        error("ResourceNotFoundException", client.scan, TableName="copy")
+        client.delete_table(TableName="copy")
+        client.delete_backup(BackupArn=arn)
+
+
+def test_who_may_do_what():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1")
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+        roles = {}
+        for role in ("cassandra", "app"):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            roles[role] = dynamodb(node, role, row.salted_hash)
+        client = roles["app"].meta.client
+        denied = "AccessDeniedException"
+        with table(roles["cassandra"]) as t:
+            name = f'"alternator_{t.name}"."{t.name}"'
+            t.put_item(Item={"p": "1"})
+            ask = {"TableName": t.name, "BackupName": "monday"}
+            error(denied, client.create_backup, **ask)
+            session.execute(f"GRANT SELECT ON {name} TO app")
+            arn = client.create_backup(**ask)["BackupDetails"]["BackupArn"]
+            until(lambda: status_of(client, arn) == "AVAILABLE")
+            restoring = {"TargetTableName": "copy", "BackupArn": arn}
+            error(denied, client.restore_table_from_backup, **restoring)
+            session.execute("GRANT CREATE ON ALL KEYSPACES TO app")
+            # Who has made it may do everything with it.
+            copy = restore(roles["app"], arn, "copy")
+            assert items(copy) == [{"p": "1"}]
+            copy.delete()
+            error(denied, client.delete_backup, BackupArn=arn)
+            session.execute(f"REVOKE SELECT ON {name} FROM app")
+            error(denied, client.restore_table_from_backup, **restoring)
+            session.execute(f"GRANT DROP ON {name} TO app")
+        # What was granted on a table goes with it.
+        error(denied, client.restore_table_from_backup, **restoring)
+        error(denied, client.delete_backup, BackupArn=arn)
+        session.execute("GRANT SELECT ON ALL KEYSPACES TO app")
+        assert items(restore(roles["app"], arn, "copy")) == [{"p": "1"}]
+        session.execute("GRANT DROP ON ALL KEYSPACES TO app")
+        client.delete_backup(BackupArn=arn)
+        # What is known of backups is for nobody else to write.
+        for text in ("DELETE FROM nereid_backups.backups WHERE kind = 'backup'",
+                     "DROP KEYSPACE nereid_backups"):
+            with pytest.raises(Unauthorized, match="not user-modifiable"):
+                session.execute(text)
+
+
+def test_three_nodes_have_each_their_part():
+    with Nodes(3) as nodes:
+        db = dynamodb(nodes[0])
+        t = db.create_table(
+            TableName="many", BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "p", "KeyType": "HASH"},
+                       {"AttributeName": "c", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"},
+                                  {"AttributeName": "c", "AttributeType": "N"},
+                                  {"AttributeName": "x", "AttributeType": "S"}],
+            GlobalSecondaryIndexes=[index("by_x", "x")])
+        fill(t, 200)
+        expected = items(t)
+        made = db.meta.client.create_backup(TableName="many", BackupName="monday")["BackupDetails"]
+        arn = made["BackupArn"]
+        asked = dynamodb(nodes[1]).meta.client
+        until(lambda: status_of(asked, arn) == "AVAILABLE")
+        assert [len(parts(node)) for node in nodes] == [1, 1, 1]
+        t.put_item(Item={"p": "later", "c": 1})
+        t.delete()
+        # Whoever drives it is killed in the midst of it; the others, or it, complete it.
+        for node in nodes:
+            inject(node, "alternator_restore_step")
+        asked.restore_table_from_backup(TargetTableName="copy", BackupArn=arn)
+        text = "alternator_restore_step: waiting"
+        until(lambda: any(text in node.log.read_text() for node in nodes))
+        [driver] = [node for node in nodes if text in node.log.read_text()]
+        driver.kill()
+        others = [node for node in nodes if node is not driver]
+        until(lambda: any(text in node.log.read_text() for node in others))
+        for node in others:
+            inject(node, "alternator_restore_step", "DELETE")
+        db = dynamodb(others[0])
+        wait_for_restore(db, "copy")
+        copy = db.Table("copy")
+        assert items(copy) == expected
+        driver.start()
+        seen = dynamodb(driver).Table("copy")
+        until(lambda: items(seen) == expected)
+        for x in range(5):
+            queried = {(item["p"], item["c"]) for item in expected if item.get("x") == f"x{x}"}
+            until(lambda: {(item["p"], item["c"]) for item in seen.query(
+                IndexName="by_x", KeyConditionExpression=Key("x").eq(f"x{x}"))["Items"]} == queried)
+        # A node that is away removes its part when it is there again.
+        others[1].kill()
+        db.meta.client.delete_backup(BackupArn=arn)
+        until(lambda: [len(parts(node)) for node in (others[0], driver)] == [0, 0])
+        assert len(parts(others[1])) == 1
+        others[1].start()
+        until(lambda: parts(others[1]) == [], 120)

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) together: Together,
     /// What goes on when its request is answered, or was never one's.
     pub(crate) background: Scope,
+    /// When it began, milliseconds.
+    pub(crate) started: i64,
 }
 
 impl Node {
@@ -71,6 +73,7 @@ impl Node {
             date: Date::default(),
             together: Together::default(),
             background: Scope::new(),
+            started: runtime::time::wall_micros().div_euclid(1000),
         }
     }
 

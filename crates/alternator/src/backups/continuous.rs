@@ -35,8 +35,8 @@ pub(crate) fn update(node: &Node, body: &str) -> Result<String, Error> {
         Some(true) => Err(Error::new(
             Kind::ContinuousBackupsUnavailable,
             format!(
-                "Point in time recovery is not supported: it cannot be enabled for {}. CreateBackup \
-                 makes backups on demand",
+                "Point in time recovery is not supported: it cannot be enabled for {}. \
+                 CreateBackup makes backups on demand",
                 table.name
             ),
         )),
@@ -73,7 +73,8 @@ pub(crate) fn export(node: &Node, body: &str) -> Result<String, Error> {
 pub(crate) fn import(body: &str) -> Result<String, Error> {
     Request::parse(body.as_bytes())?;
     Err(Error::validation(
-        "ImportTable is not supported: tables are filled by BatchWriteItem, or over CQL by nereid load",
+        "ImportTable is not supported: tables are filled by BatchWriteItem, or over CQL by nereid \
+         load",
     ))
 }
 

@@ -1,12 +1,14 @@
 //! Brings about what was written down: parts of backups are taken and removed, tables are filled.
 //!
 //! The first of the nodes that are alive, in order of their ids, drives; where two think that they
-//! are, both do, which does no harm: every step may be done twice. Shard 0 looks what there is to do
-//! when the catalog changes, and every now and then.
+//! are, both do, which does no harm: every step may be done twice. Shard 0 looks what there is to
+//! do when the catalog changes, and every now and then.
 //!
 //! Invariants
-//!  - *whole-or-not*: a table is used when all that its backup has is in it, and a backup from which
-//!    too much is lost fills none: it says so ([`decide`]).
+//!  - *whole-or-not*: a table is used when all that its backup has is in it, and a backup from
+//!    which too much is lost fills none: it says so ([`decide`]).
+//!  - *made-by-one*: a backup is made by the node that was asked for it, until that says so or has
+//!    started anew, or for so long at most; then it is given up, and its parts are removed.
 //!  - *bounded*: so many restores go on at once, each in so many steps on a node ([`LANES`]).
 
 use super::record::{Record, Status};
@@ -33,7 +35,7 @@ const REMOVE_PATIENCE: Duration = Duration::from_secs(60);
 const TAKEN_MAX_MILLIS: i64 = 10 * 60 * 1000;
 /// How often it is looked what there is to do, and what was left behind.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
-const UPKEEP_PERIOD: Duration = Duration::from_secs(60);
+const UPKEEP_PERIOD: Duration = Duration::from_secs(20);
 /// Tables that are filled at once.
 const RESTORES_AT_ONCE: usize = 4;
 /// Steps that are under way at once on a node, of a restore.
@@ -58,6 +60,7 @@ pub(super) async fn take(node: &Node, record: Record) -> Result<Record, Error> {
             return Err(error.into());
         }
     };
+    runtime::injection::pause("alternator_backup_taken").await;
     let Taken { nodes, missing, copies, bytes } = taken;
     let record = Record {
         status: Status::Available,
@@ -120,12 +123,15 @@ pub(crate) async fn keep(node: Rc<Node>) {
     let under_way: Rc<RefCell<BTreeSet<TableId>>> = Rc::default();
     let mut looked_at: Option<Instant> = None;
     loop {
-        if leads(&node) {
+        let leads = leads(&node);
+        if leads {
             begin_restores(&node, &under_way);
-            let is_due = looked_at.is_none_or(|at| UPKEEP_PERIOD <= Instant::now() - at);
-            if is_due {
-                looked_at = Some(Instant::now());
-                if let Err(error) = look_after(&node).await {
+        }
+        // Once after its start each node looks for what it has left behind itself.
+        if looked_at.is_none_or(|at| leads && UPKEEP_PERIOD <= Instant::now() - at) {
+            match look_after(&node, leads).await {
+                Ok(()) => looked_at = Some(Instant::now()),
+                Err(error) => {
                     tracing::debug!(target: "backups", "backups are looked after later: {error}");
                 }
             }
@@ -142,13 +148,10 @@ fn leads(node: &Node) -> bool {
 }
 
 /// What was left behind: backups whose making was given up, and whose removal was not completed.
-async fn look_after(node: &Node) -> Result<(), Error> {
+async fn look_after(node: &Node, leads: bool) -> Result<(), Error> {
+    let (me, began) = (node.cluster.node().host_id, node.started);
     let now = wall_micros().div_euclid(1000);
-    let is_left = |record: &Record| match record.status {
-        Status::Creating => record.created + TAKEN_MAX_MILLIS < now,
-        Status::Deleting => true,
-        Status::Available => false,
-    };
+    let is_left = |record: &Record| is_left(record, (me, began), leads.then_some(now));
     let (left, _) = records::list(node, None, usize::MAX, is_left).await?;
     for record in left {
         let was = record.status;
@@ -158,6 +161,19 @@ async fn look_after(node: &Node) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a backup was left behind, as a node sees it that began then, in milliseconds; `now`: as
+/// the one that drives sees it. (*made-by-one*)
+fn is_left(record: &Record, (me, began): (Uuid, i64), now: Option<i64>) -> bool {
+    match record.status {
+        Status::Creating => {
+            let is_mine = record.by == me && record.created < began;
+            is_mine || now.is_some_and(|now| record.created + TAKEN_MAX_MILLIS < now)
+        }
+        Status::Deleting => now.is_some(),
+        Status::Available => false,
+    }
 }
 
 /// Tables whose items are on their way, of which this shard fills some.
@@ -325,6 +341,7 @@ async fn fill_part(
             Err(why) => return Outcome::Failed(why),
         };
         progress.borrow_mut().insert((host, part), at);
+        runtime::injection::pause("alternator_restore_step").await;
     }
 }
 
@@ -350,7 +367,31 @@ async fn end(
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::tests::record;
     use super::*;
+
+    /// *made-by-one*
+    #[test]
+    fn what_nobody_makes_any_more_is_left_behind() {
+        let hour = 3_600_000;
+        let check = |status, began: i64, now: Option<i64>, expected: bool| {
+            // Its node is 9.
+            let record = record("1", "t", 10 * hour, status);
+            let found = is_left(&record, (Uuid::from_u128(9), began), now);
+            assert_eq!(found, expected, "{status:?} {began} {now:?}");
+            let other = is_left(&record, (Uuid::from_u128(8), began), now);
+            let is_late = now.is_some_and(|now| 11 * hour <= now);
+            let by_all = status == Status::Deleting && now.is_some();
+            assert_eq!(other, by_all || is_late && status == Status::Creating, "another node");
+        };
+        check(Status::Creating, 9 * hour, None, false);
+        check(Status::Creating, 9 * hour, Some(10 * hour), false);
+        check(Status::Creating, 9 * hour, Some(11 * hour), true);
+        check(Status::Creating, 10 * hour + 1, None, true);
+        check(Status::Deleting, 9 * hour, None, false);
+        check(Status::Deleting, 9 * hour, Some(10 * hour), true);
+        check(Status::Available, 11 * hour, Some(99 * hour), false);
+    }
 
     /// *whole-or-not*
     #[test]

@@ -4,17 +4,18 @@
 //! A backup is a snapshot on each node that may have items ([`replication::backups`]), and a record
 //! ([`record`], pure; [`records`], where they are kept). A restore is a table that says of itself
 //! that its items are on their way ([`crate::restored`]); which table, the request and the record
-//! decide ([`request`], pure). [`operations`] writes down what is to be; [`drive`] brings it about,
-//! on the first node that is alive, whoever was asked.
+//! decide ([`request`], pure). [`operations`] writes down what is to be; [`drive`] brings it about:
+//! a backup on the node that was asked for it, a restore on the first node that is alive.
 //!
 //! Invariants
-//!  - *outlives-the-table*: nothing of a backup goes with its table, nor with the node that was asked
-//!    for it.
+//!  - *outlives-the-table*: nothing of a backup goes with its table, nor with the node that was
+//!    asked for it.
 //!  - *in-use-stays*: a backup that a table is being made of is not removed.
 //!
 //! After a crash, wherever it comes: a backup that was told to be AVAILABLE is; one that was being
-//! made is either completed by nobody and removed soon, or AVAILABLE; one that was being removed is
-//! removed; a table that was being restored is restored by whoever is the first node then.
+//! made is AVAILABLE, or is given up and its parts are removed when its node has started again; one
+//! that was being removed is removed; a table that was being restored is filled from the start by
+//! whoever is the first node then, over what it has.
 
 mod continuous;
 mod drive;

@@ -67,6 +67,7 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
         name,
         status: Status::Creating,
         created,
+        by: node.cluster.node().host_id,
         table: table.name.clone(),
         table_id: schema.id,
         description: tables::description(node, &table).await,

@@ -52,8 +52,9 @@ pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) status: Status,
-    /// When it was asked for, milliseconds.
+    /// When it was asked for, milliseconds, and of which node.
     pub(crate) created: i64,
+    pub(crate) by: Uuid,
     pub(crate) table: String,
     pub(crate) table_id: TableId,
     /// What DescribeTable told of the table then, as JSON.
@@ -140,6 +141,7 @@ impl Record {
             ("name".to_owned(), text(&self.name)),
             ("status".to_owned(), text(self.status.name())),
             ("created".to_owned(), Value::N(Number::of(self.created))),
+            ("by".to_owned(), text(&self.by.to_string())),
             ("table".to_owned(), text(&self.table)),
             ("table_id".to_owned(), text(&self.table_id.to_string())),
             ("description".to_owned(), text(&self.description)),
@@ -173,6 +175,7 @@ impl Record {
             name: text("name")?,
             status: Status::by_name(&text("status")?)?,
             created: number("created")?,
+            by: Uuid::parse_str(&text("by")?).ok()?,
             table: text("table")?,
             table_id: TableId::parse_str(&text("table_id")?).ok()?,
             description: text("description")?,
@@ -310,6 +313,7 @@ pub(crate) mod tests {
             name: "monday".to_owned(),
             status,
             created,
+            by: Uuid::from_u128(9),
             table: table.to_owned(),
             table_id: TableId::from_u128(7),
             description: "{\"TableName\":\"t\",\"KeySchema\":[],\"ItemCount\":3,\
@@ -367,7 +371,7 @@ pub(crate) mod tests {
         check("ab", Some("greater than or equal to 3"));
         check(&"x".repeat(256), Some("less than or equal to 255"));
         check("a/b", Some("pattern"));
-        check("ä€b", Some("pattern"));
+        check("\u{e4}\u{20ac}b", Some("pattern"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Where backups are known: an item each of a table of the nodes, in the form that tables of the API
-//! have, made with the first backup.
+//! Where backups are known: an item each of a table of the nodes, in the form that tables of the
+//! API have, made with the first backup.
 //!
 //! They are rows and no part of the catalog: the catalog is in the memory of each shard of each
 //! node, a change of it is shown on all of them before anything goes on, and backups grow in number
@@ -9,8 +9,8 @@
 //! Invariants
 //!  - *one-step*: a backup goes from one status to the next by a conditional write. Who finds
 //!    another status than he thought leaves it as it is.
-//!  - *known-first*: a backup is written down before any node takes a part of it, and forgotten when
-//!    no node has one. So a part that nobody knows of is nowhere.
+//!  - *known-first*: a backup is written down before any node takes a part of it, and forgotten
+//!    when no node has one. So a part that nobody knows of is nowhere.
 
 use super::record::{Record, Status, quoted};
 use crate::error::{Error, Kind};
