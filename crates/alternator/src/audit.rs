@@ -157,8 +157,10 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
                 let is_asked = covers(category, "", "");
                 return is_asked.then(|| whole(String::new(), String::new()))?;
             };
-            let (keyspace, table) = place(&given);
-            is_covered(&given).then_some(())?;
+            // The name of a backup goes on after that of its table.
+            let of = given.split_once("/backup/").map_or(&*given, |(table, _)| table);
+            let (keyspace, table) = place(of);
+            is_covered(of).then_some(())?;
             whole(keyspace.into_owned(), table.to_owned())
         }
     }
@@ -277,6 +279,13 @@ mod tests {
         let body = r#"{"ShardIterator":"arn:x:table/a/stream/1|s|7"}"#;
         check("GetRecords", body, Some(("alternator_a", both, "LOCAL_QUORUM")));
         check("GetRecords", r#"{"ShardIterator":"nothing"}"#, None);
+        check("CreateBackup", r#"{"TableName":"a"}"#, Some(("alternator_a", "a", "")));
+        let body = r#"{"BackupArn":"arn:x:table/a/backup/017-ab"}"#;
+        check("DeleteBackup", body, Some(("alternator_a", "a", "")));
+        check("DeleteBackup", r#"{"BackupArn":"arn:x:table/c/backup/017-ab"}"#, None);
+        let body = r#"{"TargetTableName":"a","BackupArn":"arn:x:table/c/backup/017-ab"}"#;
+        check("RestoreTableFromBackup", body, Some(("alternator_a", "a", "")));
+        check("ListBackups", "{}", Some(("", "", "")));
         check("Scan", r#"{"TableName":7}"#, None);
         check("Scan", "[]", None);
     }

@@ -160,11 +160,7 @@ fn attributes_of(entry: &TableEntry) -> Option<ColumnId> {
 /// The name that an ARN is of; a name is itself.
 pub(crate) fn name_of(given: &str) -> &str {
     match given.starts_with("arn:") {
-        true => {
-            let name = given.split_once(":table/").map_or(given, |(_, name)| name);
-            // That of a backup goes on after the name of the table.
-            name.split_once("/backup/").map_or(name, |(table, _)| table)
-        }
+        true => given.split_once(":table/").map_or(given, |(_, name)| name),
         false => given,
     }
 }

@@ -154,6 +154,10 @@ async fn look_after(node: &Node, leads: bool) -> Result<(), Error> {
     let is_left = |record: &Record| is_left(record, (me, began), leads.then_some(now));
     let (left, _) = records::list(node, None, usize::MAX, is_left).await?;
     for record in left {
+        // *in-use-stays*, also where who was to remove it has not seen that it is in use.
+        if is_being_restored(&node.schema(), &record.id) {
+            continue;
+        }
         let was = record.status;
         let deleting = Record { status: Status::Deleting, ..record };
         if records::write(node, &deleting, Before::Was(was)).await? {
@@ -161,6 +165,11 @@ async fn look_after(node: &Node, leads: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a table is being made of a backup.
+pub(super) fn is_being_restored(schema: &Schema, id: &str) -> bool {
+    schema.tables().any(|entry| restored::under_way(&entry.schema).as_deref() == Some(id))
 }
 
 /// Whether a backup was left behind, as a node sees it that began then, in milliseconds; `now`: as
@@ -282,7 +291,8 @@ async fn restore(node: &Node, id: TableId) {
 
 async fn attempt(node: &Node, id: TableId, backup: &str, progress: &Progress) -> Verdict {
     let record = match records::find(node, backup).await {
-        Ok(Some(record)) if record.status == Status::Available => record,
+        // One that is being removed has all of its parts while a table is made of it.
+        Ok(Some(record)) if record.status != Status::Creating => record,
         Ok(_) => return Verdict::Never(format!("there is no backup {backup}")),
         Err(error) => return Verdict::Later(error.to_string()),
     };

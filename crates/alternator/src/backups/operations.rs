@@ -197,7 +197,7 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     }
     // *in-use-stays*: a restore that begins now finds it deleted; one that began before is seen.
     let known = node.cluster.catch_up().await;
-    if known.is_err() || is_being_restored(&node.schema(), &record.id) {
+    if known.is_err() || drive::is_being_restored(&node.schema(), &record.id) {
         records::write(node, &record, Before::Was(Status::Deleting)).await?;
         known.map_err(|why| Error::internal(why.to_string()))?;
         return Err(in_use(&arn, "being restored to a table"));
@@ -208,10 +208,6 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     let background = own.clone();
     drop(background.background.spawn(async move { drive::remove(&own, deleting).await }));
     Ok(answer)
-}
-
-fn is_being_restored(schema: &Schema, id: &str) -> bool {
-    schema.tables().any(|entry| restored::under_way(&entry.schema).as_deref() == Some(id))
 }
 
 /// `RestoreTableFromBackup`

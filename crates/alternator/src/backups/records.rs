@@ -53,7 +53,7 @@ pub(super) enum Before {
 /// The table, if there was ever a backup.
 fn table(node: &Node) -> Option<Table> {
     let schema = node.schema();
-    schema.table(BACKUPS, TABLE).and_then(|entry| Table::of_nodes(entry))
+    schema.table(BACKUPS, TABLE).and_then(Table::of_nodes)
 }
 
 /// Makes the table, if it is not there yet.

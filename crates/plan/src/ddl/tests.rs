@@ -129,6 +129,8 @@ fn keyspaces_are_refused() {
             ("DROP KEYSPACE system_schema", "2100 system_schema keyspace is not user-modifiable"),
             ("CREATE KEYSPACE nereid_transactions", "2200 system keyspace is not user-modifiable"),
             ("DROP KEYSPACE nereid_transactions", "2100 nereid_transactions keyspace is not"),
+            ("CREATE KEYSPACE nereid_backups", "2200 system keyspace is not user-modifiable"),
+            ("DROP KEYSPACE nereid_backups", "2100 nereid_backups keyspace is not"),
             ("DROP KEYSPACE system_auth", "2100 Cannot DROP <keyspace system_auth>"),
             ("DROP KEYSPACE k", "2300 Cannot drop non existing keyspace 'k'."),
             ("ALTER KEYSPACE k WITH durable_writes = true", "2200 Keyspace 'k' does not exist"),

@@ -100,7 +100,7 @@ impl Coordinator {
             let nodes: Vec<Uuid> =
                 hosts.iter().zip(&taken).filter(has_it).map(|(host, _)| *host).collect();
             let missing = hosts.len() - nodes.len();
-            let copies = least_copies(self, &entry);
+            let copies = least_copies(self, &entry).min(hosts.len() as u32);
             let why = taken.iter().find_map(|taken| taken.as_ref().err());
             if is_whole(copies, missing) && !nodes.is_empty() {
                 if let Some(why) = why {
