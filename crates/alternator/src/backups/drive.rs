@@ -254,19 +254,45 @@ fn decide(copies: u32, asked: u32, outcomes: &[Outcome]) -> Verdict {
     }
 }
 
+/// How far a restore is, as whoever drove it before has written it down.
+async fn progress_of(node: &Node, id: TableId) -> Result<Progress, Error> {
+    let done = records::done(node, id).await?;
+    if !done.is_empty() {
+        let parts = done.len();
+        tracing::info!(target: "backups", "a restore goes on, of which {parts} parts are done");
+    }
+    Ok(RefCell::new(done.into_iter().map(|place| (place, At::Done)).collect()))
+}
+
 /// Fills a table, and says that it may be used; or that it never will.
 async fn restore(node: &Node, id: TableId) {
-    let (progress, mut pause) = (Progress::default(), PAUSE);
+    let (mut known, mut pause) = (None, PAUSE);
     loop {
         let schema = node.schema();
         let entry = schema.table_by_id(id);
         let backup = entry.and_then(|entry| restored::under_way(&entry.schema));
-        let (Some(entry), Some(backup)) = (entry, backup) else { return };
+        let (Some(entry), Some(backup)) = (entry, backup) else {
+            if let Err(error) = records::forget_done(node, id).await {
+                tracing::debug!(target: "backups", "how far it was is not forgotten: {error}");
+            }
+            return;
+        };
         if !leads(node) {
             return;
         }
         let name = &entry.schema.name;
-        let ended = match attempt(node, id, &backup, &progress).await {
+        let progress = match &known {
+            Some(progress) => progress,
+            None => match progress_of(node, id).await {
+                Ok(progress) => known.insert(progress),
+                Err(error) => {
+                    tracing::debug!(target: "backups", "{name} is restored later: {error}");
+                    sleep(pause).await;
+                    continue;
+                }
+            },
+        };
+        let ended = match attempt(node, id, &backup, progress).await {
             Verdict::Whole => end(node, id, restored::end).await,
             Verdict::Never(why) => {
                 tracing::error!(target: "backups", "{name} cannot be restored: {why}");
@@ -350,7 +376,12 @@ async fn fill_part(
             Ok(Step::Written { next, .. }) => At::Next(next),
             Err(why) => return Outcome::Failed(why),
         };
+        let is_done = at == At::Done;
         progress.borrow_mut().insert((host, part), at);
+        if is_done && let Err(error) = records::note_done(node, id, (host, part)).await {
+            // Who drives it next does that part again.
+            tracing::debug!(target: "backups", "a part that is done is not noted: {error}");
+        }
         runtime::injection::pause("alternator_restore_step").await;
     }
 }

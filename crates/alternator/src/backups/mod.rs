@@ -14,8 +14,8 @@
 //!
 //! After a crash, wherever it comes: a backup that was told to be AVAILABLE is; one that was being
 //! made is AVAILABLE, or is given up and its parts are removed when its node has started again; one
-//! that was being removed is removed; a table that was being restored is filled from the start by
-//! whoever is the first node then, over what it has.
+//! that was being removed is removed; a table that was being restored is filled by whoever is the
+//! first node then, but for the parts that are known to be in it.
 
 mod continuous;
 mod drive;

@@ -4,7 +4,8 @@
 //! They are rows and no part of the catalog: the catalog is in the memory of each shard of each
 //! node, a change of it is shown on all of them before anything goes on, and backups grow in number
 //! without a bound and are looked at rarely. All of them are one partition, so that what changes
-//! one is a round of that partition, and a list is a read in order of time.
+//! one is a round of that partition, and a list is a read in order of time. Another partition has
+//! how far restores are, for whoever drives one next.
 //!
 //! Invariants
 //!  - *one-step*: a backup goes from one status to the next by a conditional write. Who finds
@@ -31,16 +32,19 @@ use crate::write::{Operation, Write};
 use cluster::system_tables::BACKUPS;
 use cluster::{Cluster, Schema, SchemaChange};
 use model::schema::TableOptions;
-use model::{Keyspace, TableId, TableSchema, Type};
+use model::{Keyspace, TableId, TableSchema, Type, Uuid};
 use mutation::page::{PageView, Partitions, SendRange};
 
 /// The table's name.
 const TABLE: &str = "backups";
-/// Its hash key, and the value of all items.
+/// Its hash key, and the values that it has: of backups, and of tables that are being restored.
 const KIND: &str = "kind";
 const BACKUP: &str = "backup";
+const RESTORE: &str = "restore";
 /// Its range key.
 const ID: &str = "id";
+/// Of a table that is being restored: the parts that are in it, each as a node and a number.
+const DONE: &str = "done";
 
 /// What has to be so before a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +93,12 @@ fn schema_of(id: TableId) -> Result<TableSchema, Error> {
 }
 
 fn key(id: &str) -> Map {
+    key_of(BACKUP, id)
+}
+
+fn key_of(kind: &str, id: &str) -> Map {
     let text = |text: &str| Value::S(text.to_owned());
-    Map::from([(KIND.to_owned(), text(BACKUP)), (ID.to_owned(), text(id))])
+    Map::from([(KIND.to_owned(), text(kind)), (ID.to_owned(), text(id))])
 }
 
 /// Writes a record down, if what is there is as it should be; whether it is. (*one-step*)
@@ -192,6 +200,50 @@ pub(super) async fn list(
             return Ok((found, false));
         }
     }
+}
+
+/// Writes down that what a node had in one part is in a table that is being restored.
+pub(super) async fn note_done(
+    node: &Node,
+    table: TableId,
+    (host, part): (Uuid, u8),
+) -> Result<(), Error> {
+    let mut body = String::new();
+    let mut object = Object::open(&mut body);
+    write_attributes(&key_of(RESTORE, &table.to_string()), object.member("Key"));
+    object.string("UpdateExpression", "ADD #d :d");
+    object.json("ExpressionAttributeNames", &format!("{{\"#d\":{}}}", quoted(DONE)));
+    let set = Value::SS(vec![format!("{host} {part}")]);
+    write_attributes(
+        &Map::from([(":d".to_owned(), set)]),
+        object.member("ExpressionAttributeValues"),
+    );
+    object.close();
+    make(node, Operation::Update, &body).await.map(drop)
+}
+
+/// What was written down of a table; what is damaged was not.
+pub(super) async fn done(node: &Node, id: TableId) -> Result<Vec<(Uuid, u8)>, Error> {
+    let Some(table) = table(node) else { return Ok(Vec::new()) };
+    let key = Key::of_key(&table, &key_of(RESTORE, &id.to_string()))?;
+    let command = command_of_item(&table, &key);
+    let page = node.read(&table, key.token(), &command, true).await?;
+    let item = item_of(&table, &command, &page)?.unwrap_or_default();
+    let Some(Value::SS(all)) = item.get(DONE) else { return Ok(Vec::new()) };
+    let one = |text: &String| {
+        let (host, part) = text.split_once(' ')?;
+        Some((Uuid::parse_str(host).ok()?, part.parse().ok()?))
+    };
+    Ok(all.iter().filter_map(one).collect())
+}
+
+/// Forgets what was written down of a table.
+pub(super) async fn forget_done(node: &Node, id: TableId) -> Result<(), Error> {
+    let mut body = String::new();
+    let mut object = Object::open(&mut body);
+    write_attributes(&key_of(RESTORE, &id.to_string()), object.member("Key"));
+    object.close();
+    make(node, Operation::Delete, &body).await.map(drop)
 }
 
 fn damaged(id: &str) -> Error {
