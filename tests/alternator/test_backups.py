@@ -530,3 +530,32 @@ def test_three_nodes_have_each_their_part():
         assert len(parts(others[1])) == 1
         others[1].start()
         until(lambda: parts(others[1]) == [], 120)
+
+
+def test_a_backup_is_whole_without_one_node_of_three():
+    with Nodes(3) as nodes:
+        db = dynamodb(nodes[0])
+        client = db.meta.client
+        with table(db, range_type="N") as t:
+            fill(t, 50)
+            nodes[2].kill()
+            until(lambda: not is_alive(nodes[0], nodes[2]))
+            # Of these two nodes have a copy, which both take.
+            fill(t, 120)
+            expected = items(t)
+            arn = back_up(t)
+            assert [len(parts(node)) for node in nodes] == [1, 1, 0]
+        nodes[2].start()
+        assert items(restore(db, arn, "copy")) == expected
+        # One had no part from the start, and another loses its own: these two may have been all that
+        # acknowledged an item.
+        assert nodetool(nodes[1], "clearsnapshot").returncode == 0
+        client.restore_table_from_backup(TargetTableName="less", BackupArn=arn)
+        until(lambda: client.describe_table(TableName="less")["Table"]["TableStatus"] == "ARCHIVED")
+        why = client.describe_table(TableName="less")["Table"]["ArchivalSummary"]["ArchivalReason"]
+        assert "2 of 3 nodes have lost their parts" in why
+
+
+def is_alive(node, other):
+    rows = rest(node, "/gossiper/endpoint/live/")
+    return other.address in rows
