@@ -12,8 +12,8 @@
 //!    part and the last one: else what moves could be in no part.
 //!  - *whole-by-quorums*: a backup that lacks the parts of so few nodes that each quorum had
 //!    another one has all that was acknowledged by a quorum ([`is_whole`]).
-//!  - *bounded*: a step of loading holds about [`load::BATCH_BYTES`] of rows, and ends soon after
-//!    [`load::STEP_TIME`]. It keeps nothing: who asks for the next one says where it goes on.
+//!  - *bounded*: a step of loading holds about `load::BATCH_BYTES` of rows, and ends soon after
+//!    `load::STEP_TIME`. It keeps nothing: who asks for the next one says where it goes on.
 
 mod load;
 
