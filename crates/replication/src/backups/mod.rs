@@ -17,7 +17,7 @@
 
 mod load;
 
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::coordinator::nodes::{call, left};
 use crate::epochs::Epochs;
 use crate::error::WriteError;
@@ -30,7 +30,7 @@ use messaging::{HostId, Payload, Target, ToShard, Verb};
 use model::{TableId, Uuid};
 use mutation::page::Resume;
 use runtime::Erased;
-use runtime::group::{STREAMING, with_group};
+use runtime::group::STREAMING;
 use runtime::task::join_all;
 use runtime::time::Instant;
 use std::rc::Rc;
@@ -264,7 +264,12 @@ async fn cleared_here(coordinator: &Coordinator, place: &SnapshotPlace) -> Resul
 /// On the shard of the part.
 async fn loaded_here(load: Load) -> Result<Option<Loaded>, String> {
     let shard = u16::from(load.part.0) % runtime::shard_count();
-    let step = move || async move { with_group(STREAMING, load::step(load)).await };
+    let step = move || async move {
+        let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+        // A task of its own: steps that are taken at once on this shard share no group.
+        let done = coordinator.background.spawn_in(STREAMING, load::step(load)).await;
+        done.unwrap_or_else(|_| Err("the node stops".to_owned()))
+    };
     Box::pin(runtime::on_shard(shard, step)).await
 }
 
