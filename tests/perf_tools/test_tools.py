@@ -59,6 +59,8 @@ def test_simple_query(words, kind, tmp_path):
     ("write", ["--alternator-write-isolation", "unsafe", "--flush", 0], {}),
     ("write_gsi", ["-c2", "-m256M"], {}),
     ("write_rmw", ["--prepopulate-partitions", 0], {}),
+    ("put", [], {}),
+    ("transact", [], {}),
 ])
 def test_alternator(workload, words, more, tmp_path):
     out = ok("perf-alternator", "--workload", workload, "--partitions", 60,

@@ -21,15 +21,21 @@ pub(super) enum Workload {
     WriteIndexed,
     /// The same with a condition, which holds.
     WriteConditional,
+    /// PutItem of one item after the other.
+    Put,
+    /// TransactWriteItems of four of these.
+    Transact,
 }
 
-const WORKLOADS: [(&str, Workload); 6] = [
+const WORKLOADS: [(&str, Workload); 8] = [
     ("read", Workload::Read),
     ("batch_read", Workload::BatchRead),
     ("scan", Workload::Scan),
     ("write", Workload::Write),
     ("write_gsi", Workload::WriteIndexed),
     ("write_rmw", Workload::WriteConditional),
+    ("put", Workload::Put),
+    ("transact", Workload::Transact),
 ];
 
 impl Workload {

@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub(super) const TABLE: &str = "workloads_test";
 const TEXTS: usize = 5;
 const TEXT_BYTES: usize = 34;
+/// Items of a transaction.
+const TRANSACTED_TOGETHER: u64 = 4;
 /// Items of a request that populates.
 pub(super) const POPULATED_TOGETHER: u64 = 25;
 
@@ -60,7 +62,17 @@ impl Requests {
         if self.workload == Workload::BatchRead { self.batch } else { 1 }
     }
 
-    /// A request of the workload, into `out`. `random`: any number.
+    /// Whether items come in turn: nobody has to wait for another.
+    pub(super) fn is_in_turn(&self) -> bool {
+        matches!(self.workload, Workload::Put | Workload::Transact)
+    }
+
+    /// How many numbers a request in turn takes.
+    pub(super) fn items(&self) -> u64 {
+        if self.workload == Workload::Transact { TRANSACTED_TOGETHER } else { 1 }
+    }
+
+    /// A request of the workload, into `out`. `random`: any number; the turn, where there is one.
     pub(super) fn next<'a>(&self, random: u64, out: &'a mut String) -> Asked<'a> {
         out.clear();
         let _ = write!(out, "{{\"TableName\":\"{TABLE}\",");
@@ -83,6 +95,23 @@ impl Requests {
                 let _ = write!(out, "\"Segment\":{segment},\"TotalSegments\":{segments}}}");
                 "Scan"
             }
+            Workload::Put => {
+                self.item(random % self.partitions, out);
+                out.push('}');
+                "PutItem"
+            }
+            Workload::Transact => {
+                out.clear();
+                out.push_str("{\"TransactItems\":[");
+                let all = (0..self.items()).map(|n| random.wrapping_add(n) % self.partitions);
+                listed(all, out, |number, out| {
+                    let _ = write!(out, "{{\"Put\":{{\"TableName\":\"{TABLE}\",");
+                    self.item(number, out);
+                    out.push_str("}}");
+                });
+                out.push_str("]}");
+                "TransactWriteItems"
+            }
             Workload::Write | Workload::WriteIndexed | Workload::WriteConditional => {
                 key(random % self.partitions, out);
                 let first = match self.workload {
@@ -97,18 +126,24 @@ impl Requests {
         (operation, out)
     }
 
+    fn item(&self, number: u64, out: &mut String) {
+        out.push_str("\"Item\":{");
+        key_members(number, out);
+        for (name, value) in &self.attributes {
+            let _ = write!(out, ",\"{name}\":{value}");
+        }
+        out.push('}');
+    }
+
     /// A request that writes items from a number on.
     pub(super) fn populate<'a>(&self, first: u64, out: &'a mut String) -> Asked<'a> {
         out.clear();
         let _ = write!(out, "{{\"RequestItems\":{{\"{TABLE}\":[");
         let last = (first + POPULATED_TOGETHER).min(self.partitions);
         listed(first..last, out, |number, out| {
-            let _ = write!(out, "{{\"PutRequest\":{{\"Item\":{{");
-            key_members(number, out);
-            for (name, value) in &self.attributes {
-                let _ = write!(out, ",\"{name}\":{value}");
-            }
-            out.push_str("}}}");
+            out.push_str("{\"PutRequest\":{");
+            self.item(number, out);
+            out.push_str("}}");
         });
         out.push_str("]}}");
         ("BatchWriteItem", out)
@@ -229,6 +264,28 @@ mod tests {
             assert_eq!(sets, Some(7));
             assert_eq!(body["ConditionExpression"].is_string(), workload == "write_rmw");
         }
+    }
+
+    #[test]
+    fn transactions_put_whole_items_in_turn() {
+        let mut out = String::new();
+        let (_, body) = requests("--partitions 30").populate(29, &mut out);
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        let item = body["RequestItems"][TABLE][0]["PutRequest"]["Item"].clone();
+        let put = json!({"TableName": TABLE, "Item": item});
+        let line = "--workload put --partitions 30";
+        assert_eq!(next(line, 59), ("PutItem", put.clone()));
+        assert_eq!((requests(line).is_in_turn(), requests(line).items()), (true, 1));
+        let line = "--workload transact --partitions 30";
+        let (operation, body) = next(line, 28);
+        let parts = body["TransactItems"].as_array().expect("parts");
+        let names: Vec<&str> =
+            parts.iter().filter_map(|part| part["Put"]["Item"]["p"]["S"].as_str()).collect();
+        let expected = ["1c", "1d", "00", "01"].map(|last| format!("00000000000000{last}"));
+        assert_eq!((operation, names.len(), &parts[1]["Put"]), ("TransactWriteItems", 4, &put));
+        assert_eq!(names, expected);
+        assert_eq!((requests(line).is_in_turn(), requests(line).items()), (true, 4));
+        assert!(!requests("--workload write").is_in_turn());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::load::{Workers, Workload};
 use cluster::Cluster;
 use runtime::task::join_all;
 use runtime::time::sleep;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -92,9 +92,34 @@ pub(super) struct Requests {
     requests: request::Requests,
     address: SocketAddr,
     prng: RefCell<Prng>,
+    turn: Turn,
     /// Connections with nothing under way, and the memory of requests.
     free: RefCell<Vec<(Connection, String)>>,
     workers: Workers,
+}
+
+/// Numbers of items in turn, of those that are this shard's.
+struct Turn {
+    first: u64,
+    count: u64,
+    next: Cell<u64>,
+}
+
+impl Turn {
+    fn of_shard(partitions: u64) -> Turn {
+        let (shard, shards) = (u64::from(runtime::shard_id()), u64::from(runtime::shard_count()));
+        let count = (partitions / shards).max(1);
+        Turn { first: shard * count, count, next: Cell::new(0) }
+    }
+
+    /// The first of so many.
+    fn next(&self, items: u64) -> u64 {
+        let next = self.next.get();
+        // Those that go together do not go over the end.
+        let at = if self.count < next + items { 0 } else { next };
+        self.next.set(at + items);
+        self.first + at
+    }
 }
 
 /// Gives every shard its workload.
@@ -107,6 +132,7 @@ pub(super) async fn start(options: &Options, address: SocketAddr) {
                 requests: request::Requests::of(&options),
                 address,
                 prng: RefCell::new(Prng::from_seed(runtime::shard_id() as u64 + 1)),
+                turn: Turn::of_shard(options.partitions),
                 free: RefCell::default(),
                 workers: Workers::new(&options.plan),
             }));
@@ -132,8 +158,11 @@ impl Workload for Requests {
             Some(free) => free,
             None => (Connection::connect(self.address).await?, String::new()),
         };
-        let random = self.prng.borrow_mut().next_u64();
-        let asked = self.requests.next(random, &mut body);
+        let number = match self.requests.is_in_turn() {
+            true => self.turn.next(self.requests.items()),
+            false => self.prng.borrow_mut().next_u64(),
+        };
+        let asked = self.requests.next(number, &mut body);
         let (operation, outcome) = (asked.0, connection.ask(asked).await?);
         self.free.borrow_mut().push((connection, body));
         match outcome {
