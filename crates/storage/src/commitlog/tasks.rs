@@ -7,7 +7,7 @@ use super::writer::{CHUNK_BYTES_WRITTEN, CHUNK_WAIT, Commitlog, Job, State};
 use crate::config::SyncMode;
 use runtime::io::{AlignedBuf, File, IoClass, IoError, fs};
 use runtime::task::{Scope, race};
-use runtime::time::{sleep, sleep_until};
+use runtime::time::{Instant, sleep, sleep_until};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -47,11 +47,14 @@ impl Commitlog {
                 }
                 let filled = state.active.as_ref().map_or(0, |active| active.chunk.len());
                 let empty = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
-                let due = state.filling_since + CHUNK_WAIT;
+                let mut due = state.filling_since + CHUNK_WAIT;
+                if state.filling <= state.urgent {
+                    let until = state.gathering.until();
+                    due = until.map_or(Instant::now(), |until| due.min(until));
+                }
                 let now = self.config.sync == SyncMode::Batch
-                    || state.filling <= state.urgent
                     || CHUNK_BYTES_WRITTEN <= filled
-                    || due <= runtime::time::Instant::now();
+                    || due <= Instant::now();
                 if !empty && now {
                     self.seal_chunk(&mut state);
                     self.room.notify_all();
@@ -84,6 +87,7 @@ impl Commitlog {
         );
         let urgent = chunk <= self.state.borrow().urgent;
         let sync = self.config.sync == SyncMode::Batch || terminate == Terminate::Yes || urgent;
+        let began = Instant::now();
         let done = loop {
             let again = self.config.insists.then(|| buf.clone());
             match (write_chunk(&file, offset, buf, sync).await, again) {
@@ -108,6 +112,9 @@ impl Commitlog {
                         state.spare.push(buf);
                     }
                     self.chunk_written(&mut state, chunk, file.clone(), sync);
+                    if urgent {
+                        state.gathering.synced_in(began.elapsed());
+                    }
                     if state.has_recovered() {
                         tracing::info!("commitlog segment {} could be written", id.0);
                     }
@@ -144,7 +151,7 @@ impl Commitlog {
             let mut state = self.state.borrow_mut();
             let idle = state.active.as_ref().is_none_or(|active| active.chunk.is_empty());
             if state.written <= state.synced && idle && state.jobs.is_empty() {
-                state.synced_at = runtime::time::Instant::now();
+                state.synced_at = Instant::now();
                 return;
             }
             assert!(state.synced <= state.written, "synced-is-written: {}", state.synced);

@@ -11,6 +11,9 @@
 //!  - *fits-segment*: what is appended lies within its segment, and leaves a block for its end.
 //!  - *positions-grow*: what is appended later lies at a later place of the log.
 //!  - *one-syncs*: of those who wait for a sync one makes it.
+//!  - *gathers-briefly*: a chunk that somebody waits for is written as soon as as many wait for it
+//!    as waited for the one before, or after a part of the time that the last sync took: who is
+//!    answered together asks again at about the same time, and would wait for two syncs.
 //!  - *made-or-gone*: each segment that was made is ready, active or closed, or was released.
 //!  - *synced-is-written*: a chunk is filled, sealed, written, synced, in that order.
 //!  - *released-after-durable*: see the crate; a segment with a write pending is not released.
@@ -38,6 +41,10 @@ pub(crate) const CHUNK_BYTES_WRITTEN: usize = 128 << 10;
 pub(crate) const CHUNK_WAIT: Duration = Duration::from_millis(5);
 /// Appends wait while the chunk being filled holds this much.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// A chunk that somebody waits for gathers others for the time of a sync divided by this.
+const GATHERED_PART: u32 = 4;
+/// And no longer than this.
+const GATHERED_MAX: Duration = Duration::from_millis(2);
 /// Failed chunks that are remembered for those who wait for them.
 const FAILURES_MAX: usize = 1024;
 /// A chunk is written before appends have to wait for it, and takes what is logged whole.
@@ -123,6 +130,7 @@ pub(crate) struct State {
     pub(crate) urgent: u64,
     /// Whether one of those who wait for a sync makes it.
     pub(crate) syncing: bool,
+    pub(crate) gathering: Gathering,
     failures: VecDeque<(RangeInclusive<u64>, IoError)>,
     /// Why a log that insists cannot write now.
     failing: Option<IoError>,
@@ -134,6 +142,46 @@ pub(crate) struct State {
     pub(crate) spare: Vec<AlignedBuf>,
     pub(crate) stats: LogStats,
     pub(crate) stopping: bool,
+}
+
+/// Those who wait for the chunk being filled, whatever the mode (*gathers-briefly*).
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    count: u32,
+    /// Since when.
+    since: Option<Instant>,
+    /// How many waited for the chunk before that somebody waited for.
+    before: u32,
+    /// How long the last sync took.
+    took: Duration,
+}
+
+impl Gathering {
+    /// One more waits.
+    fn join(&mut self) {
+        self.count += 1;
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Until when others may join; `None`: nobody waits, or as many as before.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        let since = self.since.filter(|_| self.count < self.before)?;
+        debug_assert!(0 < self.count, "gathers-briefly: nobody waits since {since:?}");
+        Some(since + (self.took / GATHERED_PART).min(GATHERED_MAX))
+    }
+
+    /// The chunk is sealed.
+    fn end(&mut self) {
+        if self.since.take().is_some() {
+            self.before = std::mem::take(&mut self.count);
+        }
+        debug_assert!(self.count == 0, "gathers-briefly: {} wait for another chunk", self.count);
+    }
+
+    /// A chunk that somebody waited for was written and synced.
+    pub(crate) fn synced_in(&mut self, took: Duration) {
+        self.took = took;
+    }
 }
 
 /// The segment being filled.
@@ -273,6 +321,7 @@ impl Commitlog {
             synced_at: Instant::now(),
             urgent: 0,
             syncing: false,
+            gathering: Gathering::default(),
             failures: VecDeque::new(),
             failing: None,
             create_error: None,
@@ -477,6 +526,7 @@ impl Commitlog {
         assert!(last < state.filling, "chunks-in-order: {last} before {}", state.filling);
         let number = state.filling;
         state.filling += 1;
+        state.gathering.end();
         state.jobs.push_back(Job { chunk: number, id, file, offset, buf, terminate });
         self.work.notify_one();
     }
@@ -530,6 +580,9 @@ impl Commitlog {
     /// Waits until an item is synced, whatever the mode; those who wait share the syncs.
     pub(crate) async fn synced(&self, appended: Appended) -> Result<(), WriteError> {
         let chunk = appended.chunk;
+        if chunk == self.state.borrow().filling {
+            self.state.borrow_mut().gathering.join();
+        }
         loop {
             let sync = {
                 let mut state = self.state.borrow_mut();

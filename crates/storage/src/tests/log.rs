@@ -376,3 +376,40 @@ fn a_table_is_flushed_when_its_period_is_over() {
         }
     });
 }
+
+/// *gathers-briefly*: clients that were answered by one sync ask again a little later, each at its
+/// own time; the first of them does not go ahead alone.
+#[test]
+fn who_is_answered_together_shares_the_next_sync_too() {
+    const CLIENTS: u64 = 8;
+    const ROUNDS: u32 = 100;
+    let mut node = SimNode::new(11, 1);
+    node.disk().set_slowness(40);
+    node.run(async {
+        let sync = SyncMode::Periodic { period: Duration::from_secs(100) };
+        let storage = open(Config { sync, ..config() }).await;
+        let schema = schema(1, "t1");
+        let ask = async |client: u64, round: u32| {
+            let one = write(&schema, client, round, round.into(), b"x");
+            storage.apply_durably(one).await.unwrap();
+        };
+        let syncs = || storage.log_stats(Log::Data).unwrap().syncs;
+        let before = syncs();
+        runtime::task::join_all((0..CLIENTS).map(async |client| {
+            for round in 0..ROUNDS {
+                ask(client, round).await;
+                runtime::time::sleep(Duration::from_micros(10 * client)).await;
+            }
+        }))
+        .await;
+        let shared = syncs() - before;
+        assert!(shared < u64::from(ROUNDS) * 5 / 4, "{shared} syncs of {ROUNDS} rounds");
+        // Who is alone waits for nobody, but the first time.
+        let before = syncs();
+        for round in 0..ROUNDS {
+            ask(99, round).await;
+        }
+        assert_eq!(syncs() - before, u64::from(ROUNDS));
+        storage.stop().await.unwrap();
+    });
+}
