@@ -115,13 +115,29 @@ pub(crate) struct Seen {
     pub(crate) item: Option<String>,
 }
 
+/// What a transaction wants to make of some items of a partition: the writes, and their JSON for
+/// the node that leads the rounds of the partition.
+#[derive(Debug)]
+pub(crate) struct Wish<'a> {
+    pub(crate) id: TransactionId,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) parts: &'a [Json<'a>],
+}
+
 /// Holds the partition of some items, for a transaction.
 pub(crate) async fn hold(
     node: &Node,
     table: &Table,
     key: &Key,
-    (id, parts): (TransactionId, &[Json<'_>]),
+    Wish { id, writes, parts }: Wish<'_>,
 ) -> Result<Held, Error> {
+    debug_assert!(writes.len() == parts.len(), "judged-as-held: others than are judged");
+    if !node.coordinator.is_spread(&table.entry) {
+        let run = move |owner: Owner| async move { hold_writes(&owner, id, &writes).await };
+        let (token, options) = (key.token(), node.write_options(WriteKind::Cas));
+        let held = node.coordinator.on_owner(&table.entry, token, &key.partition, &options, run);
+        return held.await?;
+    }
     let mut request = vec![Language::Items as u8, HOLD];
     request.put(&id.to_bytes());
     request.put(wrapped(parts).as_bytes());
@@ -218,13 +234,18 @@ async fn hold_here(owner: &Owner, request: &[u8]) -> Result<Held, Error> {
     for (name, inner, _) in items(&Request::parse(body)?, WRITES)? {
         writes.push(Write::of(operation(name), &inner, &table, &programs)?);
     }
+    hold_writes(owner, id, &writes).await
+}
+
+async fn hold_writes(owner: &Owner, id: TransactionId, writes: &[Write]) -> Result<Held, Error> {
+    let table = table_of(owner)?;
     if writes.iter().any(|write| write.key.partition != owner.key()) {
         return Err(elsewhere());
     }
     loop {
         let Some(round) = owner.begin_to_hold(timestamp()?).await? else { return Ok(Held::Not) };
         let moment = Moment::of(round.timestamp());
-        let judged = judge(owner, &table, &writes, moment).await;
+        let judged = judge(owner, &table, writes, moment).await;
         let reasons = match judged {
             Ok(Ok(mutation)) => {
                 let held = owner.hold(round, id, mutation).await?;
@@ -247,12 +268,17 @@ async fn judge(
     moment: Moment,
 ) -> Result<Result<FrozenMutation, Vec<Reason>>, Error> {
     let schema = &*table.entry.schema;
-    let mut whole = MutationBuilder::new(schema, owner.key()).freeze();
+    let mut whole: Option<FrozenMutation> = None;
     let mut reasons = Vec::new();
     for write in writes {
-        let command = command_of_item(table, &write.key);
-        let page = owner.read(&command).await?;
-        let item = item_of(table, &command, &page)?;
+        let item = match write.reads() {
+            true => {
+                let command = command_of_item(table, &write.key);
+                let page = owner.read(&command).await?;
+                item_of(table, &command, &page)?
+            }
+            false => None,
+        };
         let made = write
             .decide(item.as_ref())
             .and_then(|decision| mutation(table, &write.key, &decision.change, moment));
@@ -260,12 +286,18 @@ async fn judge(
             Ok(made) => {
                 reasons.push(None);
                 let Some(made) = made else { continue };
-                whole = joined(table, &whole, &made)?;
+                whole = Some(match whole {
+                    None => made,
+                    Some(before) => joined(table, &before, &made)?,
+                });
             }
             Err(error) => reasons.push(Some(error)),
         }
     }
-    Ok(if reasons.iter().all(Option::is_none) { Ok(whole) } else { Err(reasons) })
+    if reasons.iter().any(Option::is_some) {
+        return Ok(Err(reasons));
+    }
+    Ok(Ok(whole.unwrap_or_else(|| MutationBuilder::new(schema, owner.key()).freeze())))
 }
 
 async fn look_and_hold(owner: &Owner, request: &[u8]) -> Result<Looked, Error> {

@@ -7,7 +7,7 @@ use crate::json::{Json, Object};
 use crate::key::Key;
 use crate::node::{Caller, Node};
 use crate::options::Isolation;
-use crate::part::{Held, Reason, WRITES, hold, items, operation, place};
+use crate::part::{Held, Reason, WRITES, Wish, hold, items, operation, place};
 use crate::request::Request;
 use crate::table::Table;
 use crate::value::attributes;
@@ -28,6 +28,7 @@ struct Wanted<'a> {
     table: Table,
     key: Key,
     json: Json<'a>,
+    write: Write,
 }
 
 /// The parts of a partition, by their places in the request.
@@ -36,6 +37,8 @@ struct Group<'a> {
     key: Key,
     at: Vec<usize>,
     parts: Vec<Json<'a>>,
+    /// What they are, until it is held.
+    writes: Vec<Write>,
 }
 
 /// `TransactWriteItems`
@@ -141,7 +144,7 @@ fn wanted<'a>(
             }
             _ => error,
         })?;
-        Write::of(operation, &inner, &table, &node.programs)?;
+        let write = Write::of(operation, &inner, &table, &node.programs)?;
         bytes += json.text().len();
         let is_same = |other: &Wanted<'_>| {
             other.key == key && other.table.entry.schema.id == table.entry.schema.id
@@ -149,7 +152,7 @@ fn wanted<'a>(
         if wanted.iter().any(is_same) {
             return Err(twice());
         }
-        wanted.push(Wanted { table, key, json });
+        wanted.push(Wanted { table, key, json, write });
     }
     match bytes <= BYTES_MAX {
         true => Ok(wanted),
@@ -168,14 +171,15 @@ fn key_name(operation: Operation) -> &'static str {
 
 fn groups(wanted: Vec<Wanted<'_>>) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<_, Group<'_>> = BTreeMap::new();
-    for (at, Wanted { table, key, json }) in wanted.into_iter().enumerate() {
+    for (at, Wanted { table, key, json, write }) in wanted.into_iter().enumerate() {
         let (table_id, partition) = place(&table, &key);
         let group = groups.entry((table_id, partition)).or_insert_with(|| {
-            let (at, parts) = (Vec::new(), Vec::new());
-            Group { table, key, at, parts }
+            let (at, parts, writes) = (Vec::new(), Vec::new(), Vec::new());
+            Group { table, key, at, parts, writes }
         });
         group.at.push(at);
         group.parts.push(json);
+        group.writes.push(write);
     }
     groups.into_values().collect()
 }
@@ -183,13 +187,16 @@ fn groups(wanted: Vec<Wanted<'_>>) -> Vec<Group<'_>> {
 /// *all-or-none*
 async fn transact(
     node: &Node,
-    groups: Vec<Group<'_>>,
+    mut groups: Vec<Group<'_>>,
     again: Option<transactions::Request>,
 ) -> Result<Decided, Error> {
     let bucket = again.map_or_else(|| runtime::random_u64() as u32, |again| again.bucket());
     let now = runtime::time::wall_micros();
     let id = TransactionId::new(now, bucket, runtime::random_u64());
-    let holds = groups.iter().map(|group| hold(node, &group.table, &group.key, (id, &group.parts)));
+    let holds = groups.iter_mut().map(|group| {
+        let wish = Wish { id, writes: std::mem::take(&mut group.writes), parts: &group.parts };
+        hold(node, &group.table, &group.key, wish)
+    });
     let held = join_all(holds).await;
     let count = groups.iter().map(|group| group.at.len()).sum();
     let (mut reasons, mut parts, mut failed): (Vec<Reason>, _, _) =
