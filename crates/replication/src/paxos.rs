@@ -76,6 +76,11 @@ impl Ballot {
         matches!(self.node, ALONE | ALONE_HELD)
     }
 
+    /// Whether it is one by which a transaction holds a partition with one replica.
+    pub(crate) fn is_held(self) -> bool {
+        self.node == ALONE_HELD
+    }
+
     /// The ballot of one replica, as that of what a transaction proposes.
     fn held(self) -> Ballot {
         assert!(self.is_alone(), "promised-first: {self:?} is of several replicas");
@@ -261,6 +266,14 @@ impl State {
         let accepted = self.accepted.as_ref().map(|accepted| accepted.ballot);
         debug_assert!(accepted <= self.promised, "promised-first: {accepted:?}");
         self.promised.max(accepted).max(self.learned)
+    }
+
+    /// The same, of a partition that a transaction holds in memory.
+    pub(crate) fn held(self, claim: Proposal) -> State {
+        let State { promised, accepted, learned } = self;
+        let last = accepted.map(|accepted| accepted.ballot).max(learned);
+        debug_assert!(last < Some(claim.ballot), "held-until-decided: {last:?} after {claim:?}");
+        State { promised: promised.max(Some(claim.ballot)), accepted: Some(claim), learned }
     }
 
     /// The ballot of a round that begins at `now_micros`, of one replica (*later-than-promised*).

@@ -3,7 +3,8 @@
 //!
 //! 1. *Held*: in a round of each partition it is read and judged, and what the transaction makes of
 //!    it is accepted by a majority, as a proposal of the transaction
-//!    ([`crate::paxos::Proposal::of`]). That is no write yet, and no later round goes past it.
+//!    ([`crate::paxos::Proposal::of`]). That is no write yet, and no later round goes past it. Where
+//!    there is one replica it accepts in memory (`coordinator::claims`).
 //! 2. *Decided*: a row of `nereid_transactions.outcomes`, written by a round of its own, if there
 //!    is none, says what becomes of it: committed, with all its parts, or aborted.
 //! 3. *Learned*: the replicas are told of the parts of a committed transaction as of whatever else
@@ -18,6 +19,12 @@
 //! last of them was read until the outcome; in between no other round has changed or read it. What
 //! is written without rounds is not kept apart, as it is not from conditional writes.
 //!
+//! What waits for the disk: of several replicas each answer, since a majority of other nodes goes
+//! on where one dies. On one node the outcome alone. Before it is on the disk nobody was told of
+//! anything, and nothing was applied: a crash leaves no trace. Once it is, a start has all parts
+//! from it, whichever of them the log has lost (*redone-first*). So the parts are applied as any
+//! write is, and are not waited for.
+//!
 //! A client that asks again for what may have been done says so by a token. Outcomes with one token
 //! are in one bucket, so that who decides sees those of earlier attempts.
 //!
@@ -25,6 +32,8 @@
 //!  - *once-a-token*: of the transactions with one token one is committed, while it is remembered.
 //!  - *decided-once*: an outcome does not change: it is written by a round that has found none.
 //!  - *held-until-decided*: no round goes past a proposal of a transaction without an outcome.
+//!  - *dies-with-its-decider*, *redone-first*: what is held in memory, and what a start owes to it;
+//!    see `coordinator::claims`.
 //!  - *kept-until-learned*: the outcome of a committed transaction has its parts until a majority
 //!    of the replicas of each has learned it, for certain and durably.
 //!  - *late-is-aborted*: a transaction that began more than [`LIFE`] ago is not committed, and that
@@ -135,6 +144,12 @@ impl Part {
         debug_assert!(accepted.of.is_some(), "held-until-decided: {:?}", accepted.ballot);
         let Proposal { ballot, mutation, .. } = accepted;
         Part { ballot, mutation }
+    }
+
+    /// Whether it was held where there is one replica: only the life of the node that has held it
+    /// may commit it (*dies-with-its-decider*).
+    pub(crate) fn is_alone(&self) -> bool {
+        self.ballot.is_alone()
     }
 
     /// Whether the transaction only looks at the partition.

@@ -138,8 +138,8 @@ impl Coordinator {
         Ok(Ok(()))
     }
 
-    /// What this shard has of a partition's rounds.
-    async fn state(&self, place: &Place) -> Result<State, WriteError> {
+    /// What this shard has of a partition's rounds, with what a transaction holds in memory.
+    pub(super) async fn state(&self, place: &Place) -> Result<State, WriteError> {
         let paxos = paxos::table(&self.cluster.schema());
         let own = paxos.tablets.shard_of(Token::of(&place.key)) == self.shard;
         assert!(own, "one-at-a-time: the row of another shard is read");
@@ -147,7 +147,13 @@ impl Coordinator {
         let command = paxos::read_command(&paxos.schema, Some(place), now_secs);
         let page = self.storage.read(&command).await;
         let page = page.map_err(|error| super::unreadable(error, ROUND_READ))?;
-        Ok(paxos::states(&command, &page).pop().map_or(State::default(), |(_, state)| state))
+        let row = paxos::states(&command, &page).pop();
+        let row = row.map_or(State::default(), |(_, state)| state);
+        // Looked at after the row: what is claimed meanwhile is seen.
+        Ok(match self.claims.of(place) {
+            Some(claim) => row.held(claim),
+            None => row,
+        })
     }
 
     fn kept(&self, table: TableId) -> Result<Kept, WriteError> {

@@ -6,17 +6,24 @@
 //! reader can see it; then it is learned, that is applied. With one replica the promise and the
 //! acceptance are one write, and the partition's lock stands for the other coordinators.
 //!
+//! What a transaction proposes is not written: it is held in memory ([`super::claims`]), and when
+//! it is committed, its outcome is the proposal that is on the disk.
+//!
 //! Invariants
 //!  - *accepted-before-seen*: a proposal is on the disk before it is applied, so that what a
 //!    client has read is there after a crash, whatever the commitlog's mode.
 //!  - *learned-again*: a start applies all accepted proposals again, also those that are marked
 //!    as learned: the mark may have reached the disk earlier than the write itself.
 //!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
+//!  - *kept-until-durable*: a proposal takes the place of the one before when what that wrote is on
+//!    the disk. One log keeps its order; where the row of the round is in the log of another shard,
+//!    the log of the write is synced before.
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
-//!  - *held-until-decided*: as in [`crate::transactions`]. A start applies what a transaction has
-//!    proposed only where it was learned.
+//!  - *held-until-decided*, *later-than-held*: as in [`crate::transactions`] and [`super::claims`].
+//!    A start applies what a transaction has proposed and the disk has only where it was learned.
 
 use crate::coordinator::due::{Due, take_due};
+use crate::coordinator::nodes::Planted;
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
@@ -57,42 +64,48 @@ pub(crate) struct Learned {
     due: Instant,
 }
 
-/// Begins a round about a partition that this shard holds, at `now_micros`: its ballot. The
-/// partition is then as the rounds before have left it. `None`: an undecided transaction has it,
-/// and this one waits no longer.
+/// The ballot of a round, and whether the row of the partition is on another shard and has a
+/// proposal whose write may not be on the disk (*kept-until-durable*).
+pub(crate) type Begun = (Ballot, bool);
+
+/// Begins a round about a partition that this shard holds, at `now_micros`. The partition is then
+/// as the rounds before have left it. `None`: an undecided transaction has it, and this one waits no
+/// longer.
 pub(crate) async fn begin(
     place: &Place,
     now_micros: i64,
     (mut patience, until): (Patience, Instant),
-) -> Result<Option<Ballot>, WriteError> {
+) -> Result<Option<Begun>, WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
-    let now_secs = now_micros.div_euclid(1_000_000);
-    let command = paxos::read_command(&table.schema, Some(place), now_secs);
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let mut pause = HELD_PAUSE;
-    let state = loop {
-        let page = coordinator.read_on(shard, &command).await;
-        let page = page.map_err(|error| {
-            WriteError::Overloaded(format!("the state of the partition's consensus: {error:?}"))
-        })?;
-        let state = paxos::states(&command, &page).pop().map_or(State::default(), |(_, s)| s);
-        let Some(Proposal { ballot, of, mutation, .. }) = state.unfinished() else { break state };
-        let outcome = match of {
-            Some(id) => coordinator.outcome_of(*id, until).await?,
-            None => Some(Outcome::Committed),
+    let (state, latest) = loop {
+        let (state, latest) = state_on(&coordinator, shard, place).await?;
+        let Some(proposal) = state.unfinished() else { break (state, latest) };
+        let outcome = match proposal.of {
+            Some(id) => coordinator.outcome_of(id, until).await?,
+            None => {
+                // It may have been accepted in vain: the disk may have failed.
+                accept(&coordinator, &table, place, (proposal, false)).await?;
+                Some(Outcome::Committed)
+            }
         };
+        let ballot = proposal.ballot;
         match outcome {
             Some(Outcome::Committed) => {
                 coordinator.traffic.cas.unfinished_commits.add(1);
-                learn(&coordinator, &table, place, *ballot, mutation.clone()).await?;
-                break state;
+                learn(&coordinator, &table, place, ballot, proposal.mutation.clone()).await?;
+                break (state, latest);
             }
             Some(Outcome::Aborted) => {
-                // If that does not reach the disk, it is found and aborted once more.
-                let removal = place.forget(&table.schema, *ballot);
-                coordinator.apply(shard, removal).await.map_err(failed)?;
-                break state;
+                let ended = coordinator.end_claim(shard, place, ballot).await.map_err(failed)?;
+                if !ended {
+                    // If that does not reach the disk, it is found and aborted once more.
+                    let removal = place.forget(&table.schema, ballot);
+                    coordinator.apply(shard, removal).await.map_err(failed)?;
+                }
+                break (state, latest);
             }
             None if !patience.waits() => return Ok(None),
             None if until <= Instant::now() + HELD_PAUSE => {
@@ -107,24 +120,55 @@ pub(crate) async fn begin(
             }
         }
     };
-    let ballot = state.next_ballot(now_micros);
+    let ballot = state.next_ballot(now_micros.max(latest.saturating_add(1)));
+    assert!(latest < ballot.micros(), "later-than-held: {ballot:?}");
     assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
     assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
-    Ok(Some(ballot))
+    Ok(Some((ballot, shard != coordinator.shard && state.accepted.is_some())))
 }
 
-/// Has what a transaction makes of a partition, if it is committed, accepted.
+/// What there is of a partition's rounds on the shard that has their row, and the latest time by
+/// which that shard has held something.
+async fn state_on(
+    coordinator: &Coordinator,
+    shard: u16,
+    place: &Place,
+) -> Result<(State, i64), WriteError> {
+    let unread = |error: storage::WriteError| {
+        WriteError::Overloaded(format!("the state of the partition's consensus: {error}"))
+    };
+    if shard == coordinator.shard {
+        let state = coordinator.state(place).await.map_err(unread)?;
+        return Ok((state, coordinator.claims.latest()));
+    }
+    coordinator.count_call(shard);
+    let place = place.clone();
+    let look = move || async move {
+        let there = own_coordinator()?;
+        let state = there.state(&place).await?;
+        Ok((state, there.claims.latest()))
+    };
+    Box::pin(runtime::on_shard(shard, look)).await.map_err(unread)
+}
+
+/// Has what a transaction makes of a partition, if it is committed, held: in memory, or where there
+/// is no room for that, by the row of its rounds.
 pub(crate) async fn hold(
     place: &Place,
-    ballot: Ballot,
+    (ballot, follows): Begun,
     id: TransactionId,
     mutation: FrozenMutation,
 ) -> Result<Part, WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
     let proposal = Proposal::alone_of(id, ballot, mutation);
-    accept(&coordinator, &table, place, &proposal).await?;
-    coordinator.note_held(place);
+    place.check_proposal(&proposal.mutation);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
+    if !coordinator.claim(shard, place, &proposal).await.map_err(failed)? {
+        stdx::probe!("what does not fit in memory is held on the disk");
+        accept(&coordinator, &table, place, (&proposal, follows)).await?;
+        coordinator.note_held(place);
+    }
     Ok(Part::new(proposal))
 }
 
@@ -142,26 +186,33 @@ pub(crate) async fn learn_part(
 /// Has a mutation, made with the ballot's timestamp, chosen and applied.
 pub(crate) async fn propose(
     place: &Place,
-    ballot: Ballot,
+    (ballot, follows): Begun,
     mutation: FrozenMutation,
 ) -> Result<(), WriteError> {
     let coordinator = own_coordinator().map_err(failed)?;
     let table = paxos::table(&coordinator.cluster.schema());
     let proposal = Proposal::new((ballot, None), mutation);
-    accept(&coordinator, &table, place, &proposal).await?;
+    accept(&coordinator, &table, place, (&proposal, follows)).await?;
     learn(&coordinator, &table, place, ballot, proposal.mutation).await
 }
 
-/// Accepts a proposal so that no crash forgets it.
+/// Accepts a proposal so that no crash forgets it. `follows`: as in [`Begun`].
 async fn accept(
     coordinator: &Coordinator,
     table: &TableEntry,
     place: &Place,
-    proposal: &Proposal,
+    (proposal, follows): (&Proposal, bool),
 ) -> Result<(), WriteError> {
     place.check_proposal(&proposal.mutation);
+    if follows && !coordinator.is_planted(Planted::OvertakesWrites) {
+        let synced = coordinator.storage.sync_log().await;
+        synced.map_err(|error| failed(storage::WriteError::Log(error)))?;
+    }
     let shard = table.tablets.shard_of(Token::of(&place.key));
     let accepted = place.accept(&table.schema, proposal, Kept::Always);
+    if coordinator.is_planted(Planted::DecidesUnsynced) {
+        return coordinator.apply(shard, accepted).await.map_err(failed);
+    }
     coordinator.apply_durably(shard, accepted).await.map_err(failed)
 }
 
@@ -178,6 +229,10 @@ async fn learn(
         coordinator.storage.apply(mutation).await.map_err(failed)?;
     }
     let shard = table.tablets.shard_of(Token::of(&place.key));
+    // What was held in memory no row remembers (*later-than-held*).
+    if ballot.is_held() && coordinator.end_claim(shard, place, ballot).await.map_err(failed)? {
+        return Ok(());
+    }
     let learned = place.learn(&table.schema, ballot, Kept::Always);
     // Without the mark the next round applies it once more.
     if coordinator.apply(shard, learned).await.is_ok() {

@@ -2,8 +2,9 @@
 //!
 //! In reading order: this; `batch` (by shards), `here` (this node as a replica), [`held`] (batches
 //! that this node keeps), [`nodes`] (tables that are on several nodes), `due`, `forget`, `replay`
-//! and `logged` (batches that are applied, that are left, and on their way), `lwt` (rounds of
-//! conditional writes where there is one replica), `acceptor` (this node as one of several),
+//! and `logged` (batches that are applied, that are left, and on their way), `claims` (what
+//! transactions hold in memory), `lwt` (rounds of conditional writes where there is one replica),
+//! `acceptor` (this node as one of several),
 //! `derived` (what writes change in views), [`build`] (views of tables that have data), `cdc` (what
 //! writes add to logs of changes), `transact` (outcomes of transactions), `rate` (limits of
 //! partitions), [`row_ttl`] (rows that say when they expire).
@@ -12,6 +13,7 @@ mod acceptor;
 mod batch;
 pub mod build;
 mod cdc;
+mod claims;
 mod derived;
 mod due;
 mod forget;
@@ -133,6 +135,8 @@ pub struct Coordinator {
     ended: Sender<transact::Ended>,
     /// What this node has accepted of transactions, to be looked after.
     held_by: Sender<transact::Held>,
+    /// What transactions hold in memory.
+    claims: claims::Claims,
     /// Shard 0: rows that said when they expire.
     pub(crate) expired: row_ttl::Counters,
     /// Of clients, to partitions of tables that have limits for them.
@@ -177,6 +181,8 @@ impl Coordinator {
             runtime::local::get::<Coordinator>().recall_repairs().await;
             let finished = lwt::finish_all(&runtime::local::get::<Coordinator>()).await?;
             tracing::info!(target: "paxos", rounds = finished, "conditional writes replayed");
+            let redone = runtime::local::get::<Coordinator>().redo_all().await?;
+            tracing::info!(target: "paxos", transactions = redone, "transactions replayed");
             runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
             runtime::local::get::<Coordinator>().background.spawn(transact::keep_finishing());
             Ok(())
@@ -194,6 +200,7 @@ impl Coordinator {
         background.spawn(transact::end_durable(transactions));
         let (held_by, held) = channel(forget::FORGETTING_MAX);
         background.spawn(transact::look_after(held));
+        background.spawn(claims::look_after());
         background.spawn(cluster::rates::keep());
         drop(background.spawn_in(STREAMING, replay::keep_replaying()));
         let present = runtime::local::try_get::<Coordinator>();
@@ -223,6 +230,7 @@ impl Coordinator {
             learned,
             ended,
             held_by,
+            claims: claims::Claims::default(),
             expired: row_ttl::Counters::default(),
             requests: Counts::default(),
             views,
@@ -610,6 +618,7 @@ impl Coordinator {
         }
         let at = runtime::time::wall_micros();
         lwt::forget_table(self, table).await?;
+        self.settle(table).await?;
         let truncate = move || async move {
             let Ok(storage) = own_storage() else { return Err("the node stops".to_owned()) };
             let shard = runtime::shard_id();

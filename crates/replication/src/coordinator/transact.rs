@@ -17,11 +17,12 @@
 //!
 //! Invariants
 //!  - *decided-once*, *kept-until-learned*, *late-is-aborted*: as in [`crate::transactions`].
+//!  - *dies-with-its-decider*, *redone-first*: as in [`super::claims`].
 //!  - *learned-by-each*: a part counts as learned when a majority of each data centre has it.
 
 use super::due::{Due, take_due};
-use super::nodes::{self, Executor, Language, Owner, Planted, Proposed, left};
-use super::{Coordinator, own_coordinator};
+use super::nodes::{self, Executor, Language, Owner, Planted, Proposed, Rounding, left};
+use super::{Coordinator, own_coordinator, own_storage};
 use crate::error::{ReadError, WriteError};
 use crate::options::{Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::paxos::{self, Place, State, TransactionId};
@@ -32,7 +33,7 @@ use crate::transactions::{
 };
 use cluster::TableEntry;
 use model::Token;
-use mutation::page::Page;
+use mutation::page::{Page, ReadCommand};
 use reader::LocalFuture;
 use runtime::sync::Receiver;
 use runtime::task::join_all;
@@ -55,11 +56,22 @@ const RESULTS: [Decided; 4] =
 const LOOK_PERIOD: Duration = Duration::from_secs(30);
 /// How long what goes on without its client may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a look at all outcomes may take, and applying one that a start finds.
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// Outcomes that are ended at the same time.
 const ENDED_AT_ONCE_MAX: usize = 64;
 
 const _: () =
     assert!(TIMEOUT.as_nanos() < LOOK_PERIOD.as_nanos(), "a look is done before the next");
+
+/// A committed transaction, with those of its parts that were held where there is one replica.
+struct Alone {
+    id: TransactionId,
+    parts: Vec<Part>,
+    request: Option<Request>,
+    /// There are no others.
+    is_all: bool,
+}
 
 /// A committed transaction all of whose parts are learned.
 #[derive(Debug)]
@@ -285,8 +297,18 @@ impl Coordinator {
     ) -> Result<Decided, WriteError> {
         let unknown = || WriteError::Refused(format!("there is no table {KEYSPACE}.{OUTCOMES}"));
         let table = self.outcomes().ok_or_else(unknown)?;
+        let key = key_of(id.bucket());
+        if !self.is_spread(&table) {
+            let wish = wish.clone();
+            let decide = move |owner: Owner| async move { decide_here(&owner, id, wish).await };
+            let (consistency, kind) = (Consistency::Serial, WriteKind::Cas);
+            let options = WriteOptions { consistency, timeout: left(until), kind, limit: None };
+            let how = (&options, Rounding::Write);
+            let done = self.hold(&table, token_of(id.bucket()), &key, how, decide).await;
+            return self.answer(&table, &options, done)?;
+        }
         let request = [&[Language::Transactions as u8, DECIDE], &wish.to_bytes(id)[..]].concat();
-        let (key, how) = (key_of(id.bucket()), (Consistency::Serial, until));
+        let how = (Consistency::Serial, until);
         let result = self.ask(&table, &key, request, how).await?;
         let place = result.first().and_then(|result| usize::from(*result).checked_sub(1));
         let decided = place.and_then(|place| RESULTS.get(place).copied());
@@ -313,6 +335,9 @@ impl Coordinator {
     /// Ends a round of each partition of a transaction whose outcome is there, in the background:
     /// nobody has to look for it again.
     fn clear(&self, places: Vec<(model::TableId, Vec<u8>)>) {
+        if places.is_empty() {
+            return;
+        }
         let Ok(coordinator) = own_coordinator() else { return };
         self.background.spawn(async move {
             let clears = places.iter().map(|(table, key)| coordinator.clear_one(*table, key));
@@ -320,7 +345,7 @@ impl Coordinator {
         });
     }
 
-    async fn clear_one(&self, table: model::TableId, key: &[u8]) {
+    pub(super) async fn clear_one(&self, table: model::TableId, key: &[u8]) {
         let schema = self.cluster.schema();
         let Some(table) = schema.table_by_id(table) else { return };
         let request = vec![Language::Transactions as u8, CLEAR];
@@ -332,10 +357,11 @@ impl Coordinator {
 
     /// Brings all parts of a committed transaction to their replicas (*learned-by-each*).
     async fn learn_all(&self, parts: &[Part], time: Duration) -> Result<(), WriteError> {
-        let empty = parts.iter().filter(|part| part.is_empty()).map(Part::place);
+        let is_told = |part: &&Part| part.is_alone() || !part.is_empty();
+        let empty = parts.iter().filter(|part| !is_told(part)).map(Part::place);
         self.clear(empty.collect());
-        let full = parts.iter().filter(|part| !part.is_empty());
-        let learned = join_all(full.map(|part| self.learn_part(part, time))).await;
+        let told = parts.iter().filter(is_told);
+        let learned = join_all(told.map(|part| self.learn_part(part, time))).await;
         learned.into_iter().collect()
     }
 
@@ -375,18 +401,16 @@ impl Coordinator {
         let now = wall_micros();
         let mut command = read_command(&table.schema, None, now.div_euclid(1_000_000));
         loop {
-            let page: Page = match self.is_spread(&table) {
-                true => self.page_here(&table, &command).await.map_err(|it| it.to_string())?,
-                false => {
-                    let options = ReadOptions::new(Consistency::LocalOne, TIMEOUT);
-                    let page = self.read(&table, Token::MIN, &command, &options).await;
-                    page.map_err(|error| error.to_string())?
-                }
-            };
+            let page = self.outcomes_here(&table, &command).await?;
             for Kept { id, outcome, parts, request } in kept(&table.schema, &command, &page) {
                 let is_due = patience < now.saturating_sub(id.began_micros());
                 let Some(parts) = parts.filter(|_| is_due) else { continue };
-                debug_assert!(outcome == Outcome::Committed, "decided-once: {id:?} has parts");
+                if outcome != Outcome::Committed {
+                    // This copy has missed that it was done and forgotten, and heard that it was
+                    // aborted when somebody met what a replica still had of it.
+                    stdx::probe!("an outcome was forgotten elsewhere, and decided again");
+                    continue;
+                }
                 match decode_parts(&parts) {
                     Ok(parts) => self.finish(id, &parts, request).await,
                     Err(Damaged { what, .. }) => {
@@ -404,6 +428,108 @@ impl Coordinator {
         }
     }
 
+    /// A page of the outcomes of which this node has copies.
+    async fn outcomes_here(
+        &self,
+        table: &TableEntry,
+        command: &ReadCommand,
+    ) -> Result<Page, String> {
+        debug_assert!(command.table == table.schema.id, "decided-once: of another table");
+        if self.is_spread(table) {
+            return self.page_here(table, command).await.map_err(|it| it.to_string());
+        }
+        let options = ReadOptions::new(Consistency::LocalOne, START_TIMEOUT);
+        let page = self.read(table, Token::MIN, command, &options).await;
+        page.map_err(|error| error.to_string())
+    }
+
+    /// The committed transactions with parts that were held where there is one replica, as far as
+    /// their outcomes are here.
+    async fn alone_here(&self) -> Result<Vec<Alone>, String> {
+        let Some(table) = self.outcomes() else { return Ok(Vec::new()) };
+        let mut command = read_command(&table.schema, None, wall_micros().div_euclid(1_000_000));
+        let mut found = Vec::new();
+        loop {
+            let page = self.outcomes_here(&table, &command).await?;
+            for Kept { id, outcome, parts, request } in kept(&table.schema, &command, &page) {
+                let is_committed = outcome == Outcome::Committed;
+                let Some(parts) = parts.filter(|_| is_committed) else { continue };
+                match decode_parts(&parts) {
+                    Ok(parts) if parts.iter().any(Part::is_alone) => {
+                        let (parts, others): (Vec<Part>, Vec<Part>) =
+                            parts.into_iter().partition(Part::is_alone);
+                        found.push(Alone { id, parts, request, is_all: others.is_empty() });
+                    }
+                    Ok(_) => {}
+                    Err(Damaged { what, .. }) => {
+                        tracing::warn!(target: "paxos", "a transaction is damaged: {what}");
+                    }
+                }
+            }
+            match page.resume {
+                Some(resume) => {
+                    range::check_progress(command.resume.as_ref(), &resume);
+                    command.resume = Some(resume);
+                }
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// Applies again what the log may have lost of transactions that an earlier run has committed
+    /// (*redone-first*). Returns how many there were.
+    pub(super) async fn redo_all(&self) -> Result<usize, WriteError> {
+        if self.is_planted(Planted::RedoesNothing) {
+            return Ok(0);
+        }
+        let all = self.alone_here().await.map_err(WriteError::Refused)?;
+        for one in &all {
+            // Applied here, whoever has the partitions now: here they were held.
+            for part in &one.parts {
+                self.redo(part).await?;
+            }
+            if one.is_all {
+                self.end_when_durable(one.id, one.request);
+            }
+        }
+        Ok(all.len())
+    }
+
+    async fn redo(&self, part: &Part) -> Result<(), WriteError> {
+        let schema = self.cluster.schema();
+        let (table, key) = part.place();
+        debug_assert!(part.is_alone(), "redone-first: {:?} is of several replicas", part.ballot);
+        let Some(table) = schema.table_by_id(table) else { return Ok(()) };
+        // Checked here: it comes from the disk, and storage trusts what it is given.
+        let checked = part.mutation.view().and_then(|it| it.check_order(&table.schema.order));
+        if let Err(Damaged { what, .. }) = checked {
+            tracing::warn!(target: "paxos", "a part of a transaction is damaged: {what}");
+            return Ok(());
+        }
+        let place = Place { table: table.schema.id, key };
+        nodes::learn_alone(table, (place, part), START_TIMEOUT).await
+    }
+
+    /// A table is about to be truncated: no start applies again what transactions have made of it
+    /// before.
+    pub(super) async fn settle(&self, table: model::TableId) -> Result<(), WriteError> {
+        let Some(outcomes) = self.outcomes().filter(|outcomes| !self.is_spread(outcomes)) else {
+            return Ok(());
+        };
+        debug_assert!(table != outcomes.schema.id, "decided-once: outcomes are truncated");
+        let mut all = self.alone_here().await.map_err(WriteError::Refused)?;
+        all.retain(|one| one.is_all && one.parts.iter().any(|part| part.place().0 == table));
+        if all.is_empty() {
+            return Ok(());
+        }
+        for one in &all {
+            self.learn_all(&one.parts, TIMEOUT).await?;
+        }
+        sync_logs().await?;
+        join_all(all.iter().map(|one| self.end(one.id, one.request))).await;
+        sync_logs().await
+    }
+
     async fn finish(&self, id: TransactionId, parts: &[Part], request: Option<Request>) {
         match self.learn_all(parts, TIMEOUT).await {
             Ok(()) => {
@@ -415,6 +541,16 @@ impl Coordinator {
             }
         }
     }
+}
+
+/// What was written to this node is on the disk when this ends.
+async fn sync_logs() -> Result<(), WriteError> {
+    let sync = || async {
+        let storage = own_storage().map_err(|error| error.to_string())?;
+        storage.sync_log().await.map_err(|error| error.to_string())
+    };
+    let synced: Result<Vec<()>, String> = runtime::on_all_shards(sync).await.into_iter().collect();
+    synced.map(drop).map_err(WriteError::Overloaded)
 }
 
 /// What decides on the node that leads the rounds of an outcome.
@@ -469,6 +605,11 @@ async fn decide_here(owner: &Owner, id: TransactionId, wish: Wish) -> Result<Dec
         };
         let age = now.saturating_sub(id.began_micros());
         let (wish, decided) = match &wish {
+            // *dies-with-its-decider*: other nodes may go on with what this one has proposed.
+            Wish::Commit(parts, _) if !owner.is_alone() && parts.iter().any(Part::is_alone) => {
+                stdx::probe!("a transaction is aborted whose outcome is not of this node alone");
+                (&Wish::Abort, earlier.unwrap_or(Decided::Aborted))
+            }
             // *late-is-aborted*
             Wish::Commit(..) if earlier.is_none() && age <= LIFE.as_micros() as i64 => {
                 (&wish, Decided::Committed)

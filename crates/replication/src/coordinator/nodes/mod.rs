@@ -51,7 +51,8 @@ pub(crate) use paired::{Brought, bring_to};
 pub(crate) use peers::{Cause, call, left, refused};
 pub(crate) use relays::tell_origin;
 pub use rounds::Proposed;
-pub(super) use transact::learn_part;
+pub(super) use rounds::Rounding;
+pub(super) use transact::{learn_alone, learn_part};
 pub use write::Background;
 pub(crate) use write::Watch;
 
@@ -114,6 +115,14 @@ pub enum Planted {
     PassesHeld,
     /// A transaction is committed by its coordinator alone.
     DecidesAlone,
+    /// What transactions hold in memory is held for nobody.
+    ForgetsClaims,
+    /// A start does not apply what transactions have committed.
+    RedoesNothing,
+    /// A proposal takes the place of one whose write may not be on the disk.
+    OvertakesWrites,
+    /// An outcome is followed before it is on the disk.
+    DecidesUnsynced,
     /// A replica does not tell since which one a proposal is made.
     HidesSince,
     /// Replicas are told of a logged batch before it is remembered.

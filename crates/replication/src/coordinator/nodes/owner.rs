@@ -47,6 +47,8 @@ pub struct Round {
     ballot: Ballot,
     /// The proposal of this node after which nobody has promised anything, as far as it knows.
     since: Option<Ballot>,
+    /// Of one replica: as in [`lwt::Begun`].
+    follows: bool,
 }
 
 impl Round {
@@ -57,7 +59,7 @@ impl Round {
 }
 
 /// How a held partition's work has ended.
-pub(super) type Held<R> = Result<Result<R, storage::WriteError>, Elapsed>;
+pub(in crate::coordinator) type Held<R> = Result<Result<R, storage::WriteError>, Elapsed>;
 
 impl Coordinator {
     /// Runs a read-modify-write of the partition `key` at `token` on the shard that owns it, while
@@ -87,7 +89,7 @@ impl Coordinator {
     }
 
     /// The same, uncounted.
-    pub(super) async fn hold<F, Fut, R>(
+    pub(in crate::coordinator) async fn hold<F, Fut, R>(
         &self,
         table: &TableEntry,
         token: Token,
@@ -155,6 +157,11 @@ impl Owner {
         &self.key
     }
 
+    /// Whether this node has the only replica.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.at, At::Here(..))
+    }
+
     /// Begins a round, at `now_micros`: the partition is then as the rounds before have left it.
     pub async fn begin(&self, now_micros: i64) -> Result<Round, WriteError> {
         let begun = self.begin_with(now_micros, Patience::UNTIL_DECIDED).await?;
@@ -174,14 +181,17 @@ impl Owner {
         let begun = match &self.at {
             At::Here(_, until) => {
                 let begun = lwt::begin(&self.place(), now_micros, (patience, *until)).await?;
-                begun.map(|ballot| (ballot, None))
+                begun.map(|(ballot, follows)| Round { ballot, since: None, follows })
             }
-            At::Nodes(rounds) => rounds.begin(now_micros, patience).await?,
+            At::Nodes(rounds) => {
+                let begun = rounds.begin(now_micros, patience).await?;
+                begun.map(|(ballot, since)| Round { ballot, since, follows: false })
+            }
         };
-        Ok(begun.map(|(ballot, since)| {
-            debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
-            Round { ballot, since }
-        }))
+        if let Some(Round { ballot, since, .. }) = &begun {
+            debug_assert!(*since < Some(*ballot), "later-than-promised: {ballot:?} {since:?}");
+        }
+        Ok(begun)
     }
 
     /// Has a mutation, made with the round's timestamp, accepted as what a transaction makes of the
@@ -199,7 +209,10 @@ impl Owner {
             false => self.logged(mutation).await?,
         };
         match &self.at {
-            At::Here(..) => lwt::hold(&self.place(), round.ballot, id, mutation).await.map(Some),
+            At::Here(..) => {
+                let begun = (round.ballot, round.follows);
+                lwt::hold(&self.place(), begun, id, mutation).await.map(Some)
+            }
             At::Nodes(rounds) => rounds.hold((round.ballot, round.since), id, mutation).await,
         }
     }
@@ -227,7 +240,7 @@ impl Owner {
         let mutation = self.logged(mutation).await?;
         match &self.at {
             At::Here(..) => {
-                lwt::propose(&self.place(), round.ballot, mutation).await?;
+                lwt::propose(&self.place(), (round.ballot, round.follows), mutation).await?;
                 Ok(Proposed::Chosen)
             }
             At::Nodes(rounds) => {

@@ -21,20 +21,37 @@ pub(in crate::coordinator) async fn learn_part(
     (place, part): (Place, &Part),
     time: Duration,
 ) -> Result<(), WriteError> {
-    debug_assert!(!part.is_empty(), "kept-until-learned: nothing is to be learned");
+    let is_told = part.is_alone() || !part.is_empty();
+    debug_assert!(is_told, "kept-until-learned: nothing is to be learned");
     let token = Token::of(&place.key);
     debug_assert!(table.schema.id == place.table, "kept-until-learned: of another table");
     let (consistency, kind) = (Consistency::EachQuorum, WriteKind::Simple);
     let options = WriteOptions { consistency, timeout: time, kind, limit: None };
-    if let Some(replicas) = coordinator.writers(table, token) {
+    let writers = coordinator.writers(table, token);
+    if let Some(replicas) = writers.filter(|_| !part.is_empty()) {
         let told = match part.ballot.is_alone() {
             // There was one replica when it was held.
             true => Told::one(part.mutation.clone()),
-            false => Told::learned(place, part.ballot, part.mutation.clone()),
+            false => Told::learned(place.clone(), part.ballot, part.mutation.clone()),
         };
-        return coordinator.spread(Spread::of(table, replicas, told), &options).await;
+        coordinator.spread(Spread::of(table, replicas, told), &options).await?;
+        if !part.is_alone() {
+            return Ok(());
+        }
+        // It is held here no longer.
     }
-    let shard = table.tablets.shard_of(token);
+    learn_alone(table, (place, part), time).await
+}
+
+/// The same on this node alone.
+pub(in crate::coordinator) async fn learn_alone(
+    table: &TableEntry,
+    (place, part): (Place, &Part),
+    time: Duration,
+) -> Result<(), WriteError> {
+    debug_assert!(table.schema.id == place.table, "kept-until-learned: of another table");
+    let (consistency, kind) = (Consistency::EachQuorum, WriteKind::Simple);
+    let shard = table.tablets.shard_of(Token::of(&place.key));
     let (ballot, mutation) = (part.ballot, part.mutation.clone());
     let learn = move || async move {
         if !ballot.is_alone() {

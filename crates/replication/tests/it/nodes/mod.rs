@@ -17,5 +17,6 @@ mod repair;
 mod repaired;
 mod suffering;
 mod transactions;
+mod transactions_alone;
 mod views;
 mod world;

@@ -1,6 +1,6 @@
 //! Clients on all nodes that change several registers at once, each on what it has read, change
 //! single ones, and read all of them, while nodes crash, are cut off, are slow and lose their
-//! connections; and the same on a node that has everything alone.
+//! connections. On a node that has everything alone: [`super::transactions_alone`].
 //!
 //! Invariants
 //!  - *serializable*: the history of all registers together is one that a single machine has, which
@@ -14,23 +14,24 @@
 
 use super::suffering::{Begins, Suffering};
 use super::world::*;
+use mutation::page::Partitions;
 use replication::coordinator::nodes::Planted;
 use replication::transactions::{Decided, LIFE, Request};
-use replication::{Consistency, TransactionId, WriteError};
+use replication::{Consistency, Owner, TransactionId, WriteError, WriteKind, WriteOptions};
 use runtime::task::{Scope, join_all};
 use runtime::time::{sleep, wall_micros};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stdx::Prng;
 use testkit::linear::{Act, Operation, is_explained};
+use testkit::rows;
 
 const SERIAL: Consistency = Consistency::Serial;
-const LEVELS: (Consistency, Consistency) = (SERIAL, Consistency::Quorum);
-const KEYS: usize = 4;
+pub(super) const LEVELS: (Consistency, Consistency) = (SERIAL, Consistency::Quorum);
+pub(super) const KEYS: usize = 4;
 
-type Values = [Option<i32>; KEYS];
+pub(super) type Values = [Option<i32>; KEYS];
 
 /// What a client has asked of the registers.
 #[derive(Clone, Debug)]
@@ -76,12 +77,12 @@ impl Act for Asked {
 }
 
 #[derive(Default)]
-struct Model {
+pub(super) struct Model {
     next: Cell<i32>,
     clock: Cell<u64>,
-    quiet: Cell<bool>,
+    pub(super) quiet: Cell<bool>,
     asked: RefCell<Vec<Operation<Asked>>>,
-    committed: Cell<u32>,
+    pub(super) committed: Cell<u32>,
 }
 
 impl Model {
@@ -107,7 +108,7 @@ impl Model {
         self.next.get()
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let asked = self.asked.borrow();
         match is_explained(&asked, [None; KEYS]) {
             true => Ok(()),
@@ -116,14 +117,35 @@ impl Model {
     }
 }
 
+/// A register, by a round. Where there is one replica a serial read is as any other: it may come
+/// while the parts of a transaction are applied, one after the other.
+async fn look(pk: i32) -> Option<Option<i32>> {
+    let table = testkit::config::entry("ks", "t");
+    if coordinator().is_spread(&table) {
+        return get(pk, SERIAL).await.ok();
+    }
+    let key = rows::key(pk).to_vec();
+    let command = rows::read_of(&table, Partitions::Key(key.clone()), 10);
+    let read = move |owner: Owner| async move {
+        let round = owner.begin(wall_micros()).await.ok()?;
+        let page = owner.read(&command).await.ok()?;
+        owner.finish(round).await.ok()?;
+        let found = rows::pairs(&command, &page).pop();
+        Some(found.map(|(_, value)| i32::from_be_bytes(four(&value))))
+    };
+    let (kind, limit) = (WriteKind::Cas, None);
+    let options = WriteOptions { consistency: SERIAL, timeout: 2 * SECOND, kind, limit };
+    coordinator().on_owner(&table, rows::token(pk), &key, &options, read).await.ok()?
+}
+
 /// All registers at one moment: they were the same before and after.
-async fn read_all(model: &Model) -> Option<Values> {
+pub(super) async fn read_all(model: &Model) -> Option<Values> {
     let at = model.begin(Asked::Read([None; KEYS]));
     let mut last = None;
     for _ in 0..6 {
         let mut values = [None; KEYS];
         for (pk, value) in values.iter_mut().enumerate() {
-            *value = get(pk as i32, SERIAL).await.ok()?;
+            *value = look(pk as i32).await?;
         }
         if last.replace(values) == Some(values) {
             model.end(at, Asked::Read(values));
@@ -133,14 +155,14 @@ async fn read_all(model: &Model) -> Option<Values> {
     None
 }
 
-fn new_id() -> TransactionId {
+pub(super) fn new_id() -> TransactionId {
     // Outcomes of several are in one bucket.
     let bucket = runtime::random_u64() as u32 % 4;
     TransactionId::new(wall_micros(), bucket, runtime::random_u64())
 }
 
 /// Changes registers in one transaction, if they are as they were seen.
-async fn transact(model: &Model, steps: Vec<Step>) {
+pub(super) async fn transact(model: &Model, steps: Vec<Step>) {
     let at = model.begin(Asked::Change(steps.clone(), None));
     let id = new_id();
     let held = join_all(steps.iter().map(|step| hold(id, *step))).await;
@@ -175,7 +197,8 @@ async fn change_one(model: &Model, step: Step) {
     }
 }
 
-async fn client(model: Rc<Model>, mut prng: Prng) {
+/// Asks again and again, and rests in between for so many microseconds at most.
+pub(super) async fn client(model: Rc<Model>, mut prng: Prng, rest: u64) {
     let mut seen = [None; KEYS];
     while !model.quiet.get() {
         if let Some(values) = read_all(&model).await {
@@ -196,12 +219,12 @@ async fn client(model: Rc<Model>, mut prng: Prng) {
             0 => change_one(&model, steps[0]).await,
             _ => transact(&model, steps).await,
         }
-        sleep(Duration::from_micros(prng.below(200_000))).await;
+        sleep(Duration::from_micros(prng.below(rest))).await;
     }
 }
 
-struct Clients {
-    _scope: Scope,
+pub(super) struct Clients {
+    pub(super) _scope: Scope,
 }
 
 struct Starts(Rc<Model>);
@@ -214,7 +237,7 @@ impl Begins for Starts {
         nodes.run(node, async move {
             let scope = Scope::new();
             for _ in 0..2 {
-                drop(scope.spawn(client(model.clone(), prng.fork())));
+                drop(scope.spawn(client(model.clone(), prng.fork(), 200_000)));
             }
             runtime::local::set(Rc::new(Clients { _scope: scope }));
         });
@@ -299,50 +322,8 @@ fn a_coordinator_that_decides_alone_is_caught() {
     is_caught(Planted::DecidesAlone);
 }
 
-fn steps<const N: usize>(changes: [(i32, Option<i32>, i32); N]) -> Vec<Step> {
+pub(super) fn steps<const N: usize>(changes: [(i32, Option<i32>, i32); N]) -> Vec<Step> {
     changes.map(|(pk, from, to)| Step { pk, from, to: Some(to) }).to_vec()
-}
-
-/// On one node, which has everything alone: what is held stays held in a crash, and what is
-/// committed is there after one.
-#[test]
-fn a_node_alone_keeps_what_is_held_and_what_is_committed() {
-    let mut nodes = Nodes::with(3, &[(2, 0)], 1, None);
-    nodes.known.is_single.store(true, Ordering::Relaxed);
-    let model: Rc<Model> = Rc::default();
-    let shared = model.clone();
-    nodes.run(0, async move {
-        transact(&shared, steps([(0, None, 1), (1, None, 2), (2, None, 3)])).await;
-        assert_eq!(shared.committed.get(), 1);
-        // Another one holds two of them, and its coordinator dies.
-        let id = new_id();
-        for step in steps([(0, Some(1), 10), (1, Some(2), 20)]) {
-            assert!(matches!(hold(id, step).await, Held::Part(_)), "{step:?}");
-        }
-        // Plain reads see nothing of it, and other transactions do not wait.
-        assert_eq!(get(0, Consistency::One).await, Ok(Some(1)));
-        transact(&shared, steps([(0, Some(1), 100), (2, Some(3), 300)])).await;
-        assert_eq!(shared.committed.get(), 1);
-    });
-    nodes.crash(0);
-    nodes.start(0);
-    nodes.run(0, async move {
-        for (pk, value) in [(0, 1), (1, 2), (2, 3)] {
-            assert_eq!(get(pk, Consistency::One).await, Ok(Some(value)), "{pk}");
-        }
-        let other = new_id();
-        let step = Step { pk: 0, from: Some(1), to: Some(7) };
-        assert_eq!(hold(other, step).await, Held::Not);
-    });
-    // After a time it is aborted by who needs one of them.
-    nodes.world.run_for(11 * SECOND);
-    nodes.run(0, async move {
-        transact(&model, steps([(0, Some(1), 5), (1, Some(2), 6)])).await;
-        assert_eq!(model.committed.get(), 2);
-        for (pk, value) in [(0, 5), (1, 6), (2, 3)] {
-            assert_eq!(get(pk, Consistency::One).await, Ok(Some(value)), "{pk}");
-        }
-    });
 }
 
 /// Where the condition of one part does not hold nothing happens, and nothing stays held.

@@ -150,6 +150,7 @@ pub(super) struct Nodes {
     pub(super) known: Arc<Known>,
     planted: Option<Planted>,
     tablets: Option<u32>,
+    sync: SyncMode,
     pub(super) hints: Option<Hinting>,
 }
 
@@ -197,7 +198,8 @@ impl Nodes {
         });
         // Some tables have tablets, which each node deals to its shards.
         let tablets = seed.is_multiple_of(3).then_some(8);
-        let mut all = Nodes { world, ids, known, planted, tablets, hints: None };
+        let sync = SyncMode::Batch;
+        let mut all = Nodes { world, ids, known, planted, tablets, sync, hints: None };
         (0..nodes.len()).for_each(|node| all.start(node));
         all
     }
@@ -214,6 +216,16 @@ impl Nodes {
     /// The same, which keep hints from their next start on: all start anew.
     pub(super) fn hinting(mut self, hinting: Hinting) -> Nodes {
         self.hints = Some(hinting);
+        for node in 0..self.count() {
+            self.crash(node);
+            self.start(node);
+        }
+        self
+    }
+
+    /// The same, whose logs are synced in that way: all start anew.
+    pub(super) fn syncing(mut self, sync: SyncMode) -> Nodes {
+        self.sync = sync;
         for node in 0..self.count() {
             self.crash(node);
             self.start(node);
@@ -245,7 +257,7 @@ impl Nodes {
     /// Starts a node, on what is left of it; then it is known to be alive.
     pub(super) fn start(&mut self, node: usize) {
         let (known, hints) = (self.known.clone(), self.hints.clone());
-        let how = (self.planted, self.tablets, hints);
+        let how = (self.planted, self.tablets, self.sync, hints);
         self.world.block_on(self.ids[node], 0, live(node, known, how));
         self.known.alive[node].store(true, Ordering::Relaxed);
     }
@@ -307,14 +319,18 @@ impl Nodes {
 async fn live(
     me: usize,
     known: Arc<Known>,
-    (planted, tablets, hints): (Option<Planted>, Option<u32>, Option<Hinting>),
+    (planted, tablets, sync, hints): (Option<Planted>, Option<u32>, SyncMode, Option<Hinting>),
 ) {
-    let mut config = boot_config("/node", SyncMode::Batch);
+    let mut config = boot_config("/node", sync);
     config.node.data_center = center_name(known.centers[me]);
     cluster::boot(config).await.expect("a start");
     let joined = known.clone();
     let ring = move || Ring { known: joined.clone(), me };
-    let config = Config::new(Duration::ZERO);
+    let memory = match sync {
+        SyncMode::Batch => Duration::ZERO,
+        SyncMode::Periodic { period } => 2 * period,
+    };
+    let config = Config::new(memory);
     Coordinator::start_joined(config, ring, planted).await.expect("a start");
     if let Some(Hinting { config, planted }) = hints {
         Hints::start(config, planted).await.expect("a start");
@@ -452,7 +468,7 @@ pub(super) async fn get(pk: i32, level: Consistency) -> Result<Option<i32>, Read
     get_of("t", pk, level).await.map(|value| value.map(|value| i32::from_be_bytes(four(&value))))
 }
 
-fn four(bytes: &[u8]) -> [u8; 4] {
+pub(super) fn four(bytes: &[u8]) -> [u8; 4] {
     bytes.try_into().expect("an int")
 }
 
