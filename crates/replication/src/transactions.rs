@@ -3,8 +3,8 @@
 //!
 //! 1. *Held*: in a round of each partition it is read and judged, and what the transaction makes of
 //!    it is accepted by a majority, as a proposal of the transaction
-//!    ([`crate::paxos::Proposal::of`]). That is no write yet, and no later round goes past it. Where
-//!    there is one replica it accepts in memory (`coordinator::claims`).
+//!    ([`crate::paxos::Proposal::of`]). That is no write yet, and no later round goes past it.
+//!    Where there is one replica it accepts in memory (`coordinator::claims`).
 //! 2. *Decided*: a row of `nereid_transactions.outcomes`, written by a round of its own, if there
 //!    is none, says what becomes of it: committed, with all its parts, or aborted.
 //! 3. *Learned*: the replicas are told of the parts of a committed transaction as of whatever else

@@ -80,6 +80,27 @@ impl Coordinator {
         self.apply(shard, place.prune(&paxos.schema, ballot)).await
     }
 
+    /// What was written on this shard is on the disk when this ends: what the proposal of one
+    /// replica wrote whose place another one is to take.
+    pub(super) async fn sync_written(&self) -> Result<(), WriteError> {
+        if self.is_planted(Planted::OvertakesWrites) {
+            return Ok(());
+        }
+        self.storage.sync_log().await.map_err(WriteError::Log)
+    }
+
+    /// Writes down what one replica accepts (*durable-first*).
+    pub(super) async fn keep_accepted(
+        &self,
+        shard: u16,
+        accepted: FrozenMutation,
+    ) -> Result<(), WriteError> {
+        if self.is_planted(Planted::DecidesUnsynced) {
+            return self.apply(shard, accepted).await;
+        }
+        self.apply_durably(shard, accepted).await
+    }
+
     /// Runs a step on the shard that has the row.
     async fn on_its_shard<T: Send + 'static>(
         &self,

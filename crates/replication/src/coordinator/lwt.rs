@@ -15,21 +15,21 @@
 //!  - *learned-again*: a start applies all accepted proposals again, also those that are marked
 //!    as learned: the mark may have reached the disk earlier than the write itself.
 //!  - *later-than-promised*, *one-partition*: as in [`crate::paxos`].
-//!  - *kept-until-durable*: a proposal takes the place of the one before when what that wrote is on
-//!    the disk. One log keeps its order; where the row of the round is in the log of another shard,
-//!    the log of the write is synced before.
+//!  - *kept-until-durable*: a proposal takes the place of the one before when what that wrote is
+//!    on the disk: where the row of the round is in the log of another shard, of what is held, and
+//!    of outcomes. Other proposals, of one log, rely on its order, which a crash may break for what
+//!    was written and not synced.
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 //!  - *held-until-decided*, *later-than-held*: as in [`crate::transactions`] and [`super::claims`].
 //!    A start applies what a transaction has proposed and the disk has only where it was learned.
 
 use crate::coordinator::due::{Due, take_due};
-use crate::coordinator::nodes::Planted;
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::error::{WriteError, write_failed};
 use crate::options::{Consistency, ReadOptions, WriteKind};
 use crate::paxos::{self, Ballot, Kept, Place, Proposal, State, TransactionId};
 use crate::range;
-use crate::transactions::{Outcome, Part, Patience};
+use crate::transactions::{self, Outcome, Part, Patience};
 use cluster::TableEntry;
 use model::{TableId, Token};
 use mutation::FrozenMutation;
@@ -64,13 +64,13 @@ pub(crate) struct Learned {
     due: Instant,
 }
 
-/// The ballot of a round, and whether the row of the partition is on another shard and has a
-/// proposal whose write may not be on the disk (*kept-until-durable*).
+/// The ballot of a round, and whether the row of the partition has a proposal whose write may not
+/// be on the disk (*kept-until-durable*).
 pub(crate) type Begun = (Ballot, bool);
 
 /// Begins a round about a partition that this shard holds, at `now_micros`. The partition is then
-/// as the rounds before have left it. `None`: an undecided transaction has it, and this one waits no
-/// longer.
+/// as the rounds before have left it. `None`: an undecided transaction has it, and this one waits
+/// no longer.
 pub(crate) async fn begin(
     place: &Place,
     now_micros: i64,
@@ -124,7 +124,7 @@ pub(crate) async fn begin(
     assert!(latest < ballot.micros(), "later-than-held: {ballot:?}");
     assert!(state.promised < Some(ballot), "later-than-promised: {ballot:?}");
     assert!(state.learned < Some(ballot), "later-than-promised: {ballot:?} was learned");
-    Ok(Some((ballot, shard != coordinator.shard && state.accepted.is_some())))
+    Ok(Some((ballot, state.accepted.is_some())))
 }
 
 /// What there is of a partition's rounds on the shard that has their row, and the latest time by
@@ -204,16 +204,20 @@ async fn accept(
     (proposal, follows): (&Proposal, bool),
 ) -> Result<(), WriteError> {
     place.check_proposal(&proposal.mutation);
-    if follows && !coordinator.is_planted(Planted::OvertakesWrites) {
-        let synced = coordinator.storage.sync_log().await;
-        synced.map_err(|error| failed(storage::WriteError::Log(error)))?;
-    }
     let shard = table.tablets.shard_of(Token::of(&place.key));
-    let accepted = place.accept(&table.schema, proposal, Kept::Always);
-    if coordinator.is_planted(Planted::DecidesUnsynced) {
-        return coordinator.apply(shard, accepted).await.map_err(failed);
+    let is_apart = shard != coordinator.shard || proposal.of.is_some();
+    if follows && (is_apart || is_outcome(coordinator, place)) {
+        coordinator.sync_written().await.map_err(failed)?;
     }
-    coordinator.apply_durably(shard, accepted).await.map_err(failed)
+    let accepted = place.accept(&table.schema, proposal, Kept::Always);
+    coordinator.keep_accepted(shard, accepted).await.map_err(failed)
+}
+
+/// Whether a partition is of outcomes, each of which has a row of its own.
+fn is_outcome(coordinator: &Coordinator, place: &Place) -> bool {
+    let schema = coordinator.cluster.schema();
+    let outcomes = schema.table(transactions::KEYSPACE, transactions::OUTCOMES);
+    outcomes.is_some_and(|outcomes| outcomes.schema.id == place.table)
 }
 
 /// Applies what was chosen, remembers that, and has the row removed in its time.

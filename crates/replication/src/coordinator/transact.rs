@@ -484,6 +484,7 @@ impl Coordinator {
         }
         let all = self.alone_here().await.map_err(WriteError::Refused)?;
         for one in &all {
+            stdx::trace!("{:?} is applied again", one.id);
             // Applied here, whoever has the partitions now: here they were held.
             for part in &one.parts {
                 self.redo(part).await?;
@@ -617,7 +618,9 @@ async fn decide_here(owner: &Owner, id: TransactionId, wish: Wish) -> Result<Dec
             _ => (&Wish::Abort, earlier.unwrap_or(Decided::Aborted)),
         };
         let row = outcome_row(&outcomes, id, (wish, round.timestamp()));
+        let at = round.timestamp();
         if owner.propose(round, row, Consistency::Quorum).await? == Proposed::Chosen {
+            stdx::trace!("{id:?} is decided at {at}: {decided:?}, {wish:?}");
             return Ok(decided);
         }
     }

@@ -217,8 +217,8 @@ fn what_is_committed_is_there_after_a_crash() {
     }
 }
 
-/// Whether two transactions are there after a crash, whose outcomes are in one partition: the row of
-/// its rounds, which may be on another shard, keeps the last of them alone.
+/// Whether two transactions are there after a crash, whose outcomes are in one partition: the row
+/// of its rounds, which may be on another shard, keeps the last of them alone.
 fn keeps_both(bucket: u32, planted: Option<Planted>) -> bool {
     // One with tablets.
     let mut nodes = alone(3, 3, planted).syncing(PERIODIC);
