@@ -174,8 +174,8 @@ fn contains(value: &Value, part: &Value) -> bool {
     }
 }
 
-/// What `size` says: bytes, elements of a collection, and of a text its code units in UTF-16, as the
-/// service counts them; nothing of a number or a flag.
+/// What `size` says: bytes, elements of a collection, and of a text its code units in UTF-16, as
+/// the service counts them; nothing of a number or a flag.
 fn size(value: &Value) -> Option<usize> {
     match value {
         Value::S(text) => Some(text.encode_utf16().count()),

@@ -17,8 +17,8 @@
 
 mod load;
 
-use crate::coordinator::{Coordinator, own_coordinator};
 use crate::coordinator::nodes::{call, left};
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::epochs::Epochs;
 use crate::error::WriteError;
 use crate::wire::backups::{
