@@ -298,7 +298,10 @@ def finish(answer, asked_to_skip, known=None, is_conditional=False):
 
 @pytest.fixture(name="node", scope="module")
 def fixture_node():
-    with Node("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer") as node:
+    # However slow the disk is meanwhile, statements are answered.
+    patience = ("--cas-contention-timeout-in-ms", "60000", "--write-request-timeout-in-ms", "60000")
+    with Node("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+              *patience) as node:
         session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
         for text in SETUP + FILL:
             session.execute(text)

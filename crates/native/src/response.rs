@@ -6,7 +6,7 @@ use crate::wire;
 use cluster::{Event, SchemaEvent, SchemaEventKind, SchemaTarget};
 use model::Uuid;
 use query::{Column, CqlError, Place, Prepared, Response, ResponseKind, ResultMetadata, Rows};
-use replication::Operation;
+use replication::{Operation, WriteKind};
 use runtime::pieces::{self, PIECE_BYTES};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -449,6 +449,10 @@ fn error_body(out: &mut Vec<u8>, version: u8, error: &CqlError) {
         CqlError::WriteTimeout { consistency, received, required, kind } => {
             counts(out, consistency.to_wire(), *received, *required);
             wire::string(out, kind.name());
+            // How often others came first: version 5 has it behind this kind of write alone.
+            if 5 <= version && *kind == WriteKind::Cas {
+                out.put_u16(0);
+            }
         }
         CqlError::ReadTimeout { consistency, received, required, data_present } => {
             counts(out, consistency.to_wire(), *received, *required);

@@ -126,6 +126,22 @@ fn errors_by_version() {
 }
 
 #[test]
+fn a_conditional_write_that_timed_out_has_its_contentions_in_version_5() {
+    let end = |version: u8, kind: WriteKind| {
+        let (consistency, received, required) = (Consistency::Serial, 0, 1);
+        let timeout = CqlError::WriteTimeout { consistency, received, required, kind };
+        let mut out = Vec::new();
+        error(&mut out, version, 0, &timeout);
+        let text = body(&out);
+        text[text.rfind("<0><0><0><1>").expect("how many are required") + 12..].to_owned()
+    };
+    assert_eq!(end(3, WriteKind::Cas), "<0><3>CAS");
+    assert_eq!(end(4, WriteKind::Cas), "<0><3>CAS");
+    assert_eq!(end(5, WriteKind::Cas), "<0><3>CAS<0><0>");
+    assert_eq!(end(5, WriteKind::Simple), "<0><6>SIMPLE");
+}
+
+#[test]
 fn a_rate_limit_says_what_was_refused_and_by_whom() {
     let tail = |operation, by_coordinator| {
         let table = "ks.t".to_string();
