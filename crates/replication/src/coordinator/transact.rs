@@ -64,13 +64,37 @@ const ENDED_AT_ONCE_MAX: usize = 64;
 const _: () =
     assert!(TIMEOUT.as_nanos() < LOOK_PERIOD.as_nanos(), "a look is done before the next");
 
-/// A committed transaction, with those of its parts that were held where there is one replica.
-struct Alone {
+/// What this node has of the outcome of a transaction.
+struct Known {
     id: TransactionId,
+    is_committed: bool,
+    /// None, where it does not have them.
     parts: Vec<Part>,
     request: Option<Request>,
-    /// There are no others.
-    is_all: bool,
+}
+
+impl Known {
+    fn of(Kept { id, outcome, parts, request }: Kept) -> Option<Known> {
+        let parts = match parts.map(|parts| decode_parts(&parts)) {
+            Some(Ok(parts)) => parts,
+            Some(Err(Damaged { what, .. })) => {
+                tracing::warn!(target: "paxos", "transaction {id:?} is damaged: {what}");
+                return None;
+            }
+            None => Vec::new(),
+        };
+        Some(Known { id, is_committed: outcome == Outcome::Committed, parts, request })
+    }
+
+    /// A part of it was held where there is one replica.
+    fn has_alone(&self) -> bool {
+        self.parts.iter().any(Part::is_alone)
+    }
+
+    /// All of it was.
+    fn is_all_alone(&self) -> bool {
+        !self.parts.is_empty() && self.parts.iter().all(Part::is_alone)
+    }
 }
 
 /// A committed transaction all of whose parts are learned.
@@ -396,84 +420,31 @@ impl Coordinator {
     /// Brings all committed transactions, of whose outcome this node has a copy, and whose
     /// coordinators have had time enough, to their replicas.
     async fn finish_all(&self) -> Result<(), String> {
-        let Some(table) = self.outcomes() else { return Ok(()) };
+        let Some(mut pages) = self.outcomes_here() else { return Ok(()) };
         let patience = (HELD_MAX + 2 * self.config.batch_memory).as_micros() as i64;
         let now = wall_micros();
-        let mut command = read_command(&table.schema, None, now.div_euclid(1_000_000));
-        loop {
-            let page = self.outcomes_here(&table, &command).await?;
-            for Kept { id, outcome, parts, request } in kept(&table.schema, &command, &page) {
-                let is_due = patience < now.saturating_sub(id.began_micros());
-                let Some(parts) = parts.filter(|_| is_due) else { continue };
-                if outcome != Outcome::Committed {
+        while let Some(page) = pages.next().await? {
+            for one in page.into_iter().filter(|one| !one.parts.is_empty()) {
+                if now.saturating_sub(one.id.began_micros()) <= patience {
+                    continue;
+                }
+                if !one.is_committed {
                     // This copy has missed that it was done and forgotten, and heard that it was
                     // aborted when somebody met what a replica still had of it.
                     stdx::probe!("an outcome was forgotten elsewhere, and decided again");
                     continue;
                 }
-                match decode_parts(&parts) {
-                    Ok(parts) => self.finish(id, &parts, request).await,
-                    Err(Damaged { what, .. }) => {
-                        tracing::warn!(target: "paxos", "a transaction is damaged: {what}");
-                    }
-                }
-            }
-            match page.resume {
-                Some(resume) => {
-                    range::check_progress(command.resume.as_ref(), &resume);
-                    command.resume = Some(resume);
-                }
-                None => return Ok(()),
+                self.finish(&one).await;
             }
         }
+        Ok(())
     }
 
-    /// A page of the outcomes of which this node has copies.
-    async fn outcomes_here(
-        &self,
-        table: &TableEntry,
-        command: &ReadCommand,
-    ) -> Result<Page, String> {
-        debug_assert!(command.table == table.schema.id, "decided-once: of another table");
-        if self.is_spread(table) {
-            return self.page_here(table, command).await.map_err(|it| it.to_string());
-        }
-        let options = ReadOptions::new(Consistency::LocalOne, START_TIMEOUT);
-        let page = self.read(table, Token::MIN, command, &options).await;
-        page.map_err(|error| error.to_string())
-    }
-
-    /// The committed transactions with parts that were held where there is one replica, as far as
-    /// their outcomes are here.
-    async fn alone_here(&self) -> Result<Vec<Alone>, String> {
-        let Some(table) = self.outcomes() else { return Ok(Vec::new()) };
-        let mut command = read_command(&table.schema, None, wall_micros().div_euclid(1_000_000));
-        let mut found = Vec::new();
-        loop {
-            let page = self.outcomes_here(&table, &command).await?;
-            for Kept { id, outcome, parts, request } in kept(&table.schema, &command, &page) {
-                let is_committed = outcome == Outcome::Committed;
-                let Some(parts) = parts.filter(|_| is_committed) else { continue };
-                match decode_parts(&parts) {
-                    Ok(parts) if parts.iter().any(Part::is_alone) => {
-                        let (parts, others): (Vec<Part>, Vec<Part>) =
-                            parts.into_iter().partition(Part::is_alone);
-                        found.push(Alone { id, parts, request, is_all: others.is_empty() });
-                    }
-                    Ok(_) => {}
-                    Err(Damaged { what, .. }) => {
-                        tracing::warn!(target: "paxos", "a transaction is damaged: {what}");
-                    }
-                }
-            }
-            match page.resume {
-                Some(resume) => {
-                    range::check_progress(command.resume.as_ref(), &resume);
-                    command.resume = Some(resume);
-                }
-                None => return Ok(found),
-            }
-        }
+    /// The outcomes of which this node has copies, page by page.
+    fn outcomes_here(&self) -> Option<OutcomePages<'_>> {
+        let table = self.outcomes()?;
+        let command = read_command(&table.schema, None, wall_micros().div_euclid(1_000_000));
+        Some(OutcomePages { coordinator: self, table, command: Some(command) })
     }
 
     /// Applies again what the log may have lost of transactions that an earlier run has committed
@@ -482,18 +453,22 @@ impl Coordinator {
         if self.is_planted(Planted::RedoesNothing) {
             return Ok(0);
         }
-        let all = self.alone_here().await.map_err(WriteError::Refused)?;
-        for one in &all {
-            stdx::trace!("{:?} is applied again", one.id);
-            // Applied here, whoever has the partitions now: here they were held.
-            for part in &one.parts {
-                self.redo(part).await?;
-            }
-            if one.is_all {
-                self.end_when_durable(one.id, one.request);
+        let Some(mut pages) = self.outcomes_here() else { return Ok(0) };
+        let mut count = 0;
+        while let Some(page) = pages.next().await.map_err(WriteError::Refused)? {
+            for one in page.iter().filter(|one| one.is_committed && one.has_alone()) {
+                stdx::trace!("{:?} is applied again", one.id);
+                count += 1;
+                // Applied here, whoever has the partitions now: here they were held.
+                for part in one.parts.iter().filter(|part| part.is_alone()) {
+                    self.redo(part).await?;
+                }
+                if one.is_all_alone() {
+                    self.end_when_durable(one.id, one.request);
+                }
             }
         }
-        Ok(all.len())
+        Ok(count)
     }
 
     async fn redo(&self, part: &Part) -> Result<(), WriteError> {
@@ -518,29 +493,71 @@ impl Coordinator {
             return Ok(());
         };
         debug_assert!(table != outcomes.schema.id, "decided-once: outcomes are truncated");
-        let mut all = self.alone_here().await.map_err(WriteError::Refused)?;
-        all.retain(|one| one.is_all && one.parts.iter().any(|part| part.place().0 == table));
-        if all.is_empty() {
-            return Ok(());
+        let Some(mut pages) = self.outcomes_here() else { return Ok(()) };
+        while let Some(mut page) = pages.next().await.map_err(WriteError::Refused)? {
+            page.retain(|one| {
+                let is_of_it = one.parts.iter().any(|part| part.place().0 == table);
+                one.is_committed && one.is_all_alone() && is_of_it
+            });
+            if page.is_empty() {
+                continue;
+            }
+            for one in &page {
+                self.learn_all(&one.parts, TIMEOUT).await?;
+            }
+            sync_logs().await?;
+            join_all(page.iter().map(|one| self.end(one.id, one.request))).await;
+            sync_logs().await?;
         }
-        for one in &all {
-            self.learn_all(&one.parts, TIMEOUT).await?;
-        }
-        sync_logs().await?;
-        join_all(all.iter().map(|one| self.end(one.id, one.request))).await;
-        sync_logs().await
+        Ok(())
     }
 
-    async fn finish(&self, id: TransactionId, parts: &[Part], request: Option<Request>) {
-        match self.learn_all(parts, TIMEOUT).await {
+    async fn finish(&self, one: &Known) {
+        match self.learn_all(&one.parts, TIMEOUT).await {
             Ok(()) => {
                 stdx::probe!("a transaction is finished for a coordinator that has died");
-                self.end_when_durable(id, request);
+                self.end_when_durable(one.id, one.request);
             }
             Err(error) => {
                 tracing::debug!(target: "paxos", %error, "a transaction is finished later");
             }
         }
+    }
+}
+
+/// A walk through the outcomes of which a node has copies; it keeps one page of them.
+struct OutcomePages<'a> {
+    coordinator: &'a Coordinator,
+    table: Rc<TableEntry>,
+    /// Of the next page, if there may be one.
+    command: Option<ReadCommand>,
+}
+
+impl OutcomePages<'_> {
+    /// The outcomes of the next page, which may have none; `None` after the last. What is damaged
+    /// is told in the log, and passed over.
+    async fn next(&mut self) -> Result<Option<Vec<Known>>, String> {
+        let Some(mut command) = self.command.take() else { return Ok(None) };
+        debug_assert!(command.table == self.table.schema.id, "decided-once: of another table");
+        let page = self.page(&command).await?;
+        let known = kept(&self.table.schema, &command, &page).into_iter().filter_map(Known::of);
+        let known = known.collect();
+        if let Some(resume) = page.resume {
+            range::check_progress(command.resume.as_ref(), &resume);
+            command.resume = Some(resume);
+            self.command = Some(command);
+        }
+        Ok(Some(known))
+    }
+
+    async fn page(&self, command: &ReadCommand) -> Result<Page, String> {
+        let (coordinator, table) = (self.coordinator, &self.table);
+        if coordinator.is_spread(table) {
+            return coordinator.page_here(table, command).await.map_err(|it| it.to_string());
+        }
+        let options = ReadOptions::new(Consistency::LocalOne, START_TIMEOUT);
+        let page = coordinator.read(table, Token::MIN, command, &options).await;
+        page.map_err(|error| error.to_string())
     }
 }
 
