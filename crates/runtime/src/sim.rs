@@ -582,7 +582,7 @@ impl Disk<'_> {
     pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.with(|disk| {
             let inode = disk.find_file(path.as_ref())?;
-            Some(disk.read(inode, 0, usize::MAX).to_vec())
+            Some(disk.read(inode, 0, usize::MAX).into_owned())
         })
     }
 

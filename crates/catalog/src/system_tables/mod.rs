@@ -17,6 +17,8 @@ use model::schema::{ColumnIndex, TableOptions};
 use model::{
     ClusteringOrder, Column, ColumnId, ColumnKind, Keyspace, TableSchema, Type, UserType, Uuid,
 };
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Where the rows of a system table are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +116,11 @@ pub fn table(keyspace: &str, name: &str) -> TableSchema {
 
 /// Where the rows of the system table of that id are kept; `None` for other tables.
 pub fn home(id: Uuid) -> Option<Home> {
-    let same = |definition: &&Definition| table_id(definition.keyspace, definition.name) == id;
-    DEFINITIONS.iter().find(same).map(|definition| definition.home)
+    static HOMES: LazyLock<BTreeMap<Uuid, Home>> = LazyLock::new(|| {
+        let place = |it: &Definition| (table_id(it.keyspace, it.name), it.home);
+        DEFINITIONS.iter().map(place).collect()
+    });
+    HOMES.get(&id).copied()
 }
 
 /// Changes when a definition does.

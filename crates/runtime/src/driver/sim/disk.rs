@@ -7,7 +7,9 @@
 //!  - *one-name*: a name of a directory stands for one inode, which is on the disk.
 //!  - *marks-cover*: a sync covers changes that were made before it, and settles all of these.
 
+use super::content::Content;
 use crate::driver::fs_op::{DirEntry, FsOp, FsOutput, Metadata, Space};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path};
 use stdx::Prng;
@@ -34,8 +36,8 @@ enum Change {
 
 #[derive(Debug, Default)]
 struct FileNode {
-    live: Vec<u8>,
-    durable: Vec<u8>,
+    live: Content,
+    durable: Content,
     pending: VecDeque<Change>,
     /// The number of changes that were made durable or forgotten.
     settled: u64,
@@ -75,7 +77,7 @@ impl FileNode {
     }
 
     /// The durable content with all pending changes.
-    fn replayed(&self) -> Vec<u8> {
+    fn replayed(&self) -> Content {
         let mut content = self.durable.clone();
         self.pending.iter().for_each(|change| apply(&mut content, change));
         content
@@ -176,10 +178,8 @@ impl SimDisk {
     }
 
     /// Up to `len` bytes at `offset`.
-    pub(crate) fn read(&self, inode: Inode, offset: u64, len: usize) -> &[u8] {
-        let live = &self.file(inode).live;
-        let start = (offset as usize).min(live.len());
-        &live[start..(start.saturating_add(len)).min(live.len())]
+    pub(crate) fn read(&self, inode: Inode, offset: u64, len: usize) -> Cow<'_, [u8]> {
+        self.file(inode).live.read(offset as usize, len)
     }
 
     pub(crate) fn write(
@@ -357,15 +357,15 @@ impl SimDisk {
     /// Changes the content of a file durably.
     pub(crate) fn edit(&mut self, inode: Inode, edit: impl Fn(&mut Vec<u8>)) {
         let file = self.file_mut(inode);
-        edit(&mut file.live);
-        edit(&mut file.durable);
+        file.live.edit(&edit);
+        file.durable.edit(&edit);
         for change in &mut file.pending {
             // What is still pending must not undo the edit: the live content is the truth now.
             match change {
                 Change::Write { offset, bytes } => {
                     let end = (*offset + bytes.len()).min(file.live.len());
                     let start = (*offset).min(end);
-                    *bytes = file.live[start..end].to_vec();
+                    *bytes = file.live.read(start, end - start).into_owned();
                 }
                 Change::Resize(len) => *len = (*len).min(file.live.len()),
             }
@@ -668,15 +668,15 @@ fn names(path: &Path) -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-fn apply(content: &mut Vec<u8>, change: &Change) {
+fn apply(content: &mut Content, change: &Change) {
     match change {
-        Change::Write { offset, bytes } => write_at(content, *offset, bytes),
-        Change::Resize(len) => content.resize(*len, 0),
+        Change::Write { offset, bytes } => content.write(*offset, bytes),
+        Change::Resize(len) => content.resize(*len),
     }
 }
 
 /// Applies any of the sectors of a write; a change of size wholly or not at all.
-fn apply_torn(content: &mut Vec<u8>, change: &Change, prng: &mut Prng) {
+fn apply_torn(content: &mut Content, change: &Change, prng: &mut Prng) {
     match change {
         Change::Write { offset, bytes } => {
             let mut at = 0;
@@ -685,7 +685,7 @@ fn apply_torn(content: &mut Vec<u8>, change: &Change, prng: &mut Prng) {
                 let end = end.min(bytes.len());
                 debug_assert!(at < end, "unsynced-may-not: no sector at {at}");
                 if prng.one_in(2) {
-                    write_at(content, offset + at, &bytes[at..end]);
+                    content.write(offset + at, &bytes[at..end]);
                 }
                 at = end;
             }
@@ -694,14 +694,3 @@ fn apply_torn(content: &mut Vec<u8>, change: &Change, prng: &mut Prng) {
         Change::Resize(_) => {}
     }
 }
-
-fn write_at(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    let end = offset + bytes.len();
-    if content.len() < end {
-        content.resize(end, 0);
-    }
-    content[offset..end].copy_from_slice(bytes);
-}
-
-#[cfg(test)]
-mod tests;

@@ -8,6 +8,7 @@
 //! [`SimPort`] (a shard's way to its machine). What a crashed shard's destructors ask for is
 //! refused: its life is over.
 
+mod content;
 pub(crate) mod disk;
 pub(crate) mod network;
 pub(crate) mod state;

@@ -264,7 +264,7 @@ impl State {
             Op::Read { buf, offset, len, .. } => {
                 let bytes = disk.read(inode, *offset, *len);
                 debug_assert!(bytes.len() <= *len, "slab-owns: more than was asked for");
-                buf.extend_from_slice(bytes);
+                buf.extend_from_slice(&bytes);
                 Ok(bytes.len() as i32)
             }
             Op::Write { buf, offset, skip, .. } => {
