@@ -1,4 +1,5 @@
-//! One row of the base table, before a write and after it, and what that changes in a view.
+//! One row of the base table, before a write and after it, and what that changes in a view: a
+//! function for each of the four kinds of views that the crate's page describes.
 
 mod attributes;
 

@@ -46,8 +46,9 @@
 //! that were purged (`gc_grace_seconds`) are forgotten here, too.
 //!
 //! In reading order: [`filter`] (conditions), [`plan`] (what is known once for two schemas),
-//! [`need`](mod@need), `out` (mutations being made), `contest` and `change` (one row before and
-//! after), [`deriver`] (both streams side by side); [`log`] knows nothing of these.
+//! [`need`](mod@need), `place` (where a row of a view stands), `out` (mutations
+//! being made), `contest` (which value a row is found by) and `change` (one row before and after),
+//! [`deriver`] (both streams side by side); [`log`] knows nothing of these.
 
 mod change;
 mod contest;
