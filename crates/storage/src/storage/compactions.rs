@@ -29,6 +29,14 @@ impl Storage {
         }
     }
 
+    /// Whether the table is being filled with what was there before it, as a view is that is being
+    /// built, from now until somebody says otherwise or the node stops. What is flushed of it is
+    /// not cached meanwhile. An unknown table is ignored.
+    pub fn set_filling(&self, id: TableId, filling: bool) {
+        let Some(table) = self.shard().table(id) else { return };
+        table.filling.set(filling);
+    }
+
     /// How many compactions of a table its options ask for now.
     pub fn pending_compactions(&self, id: TableId) -> usize {
         self.shard().table(id).map_or(0, |table| compact::pending(self.shard(), &table))

@@ -3,12 +3,15 @@
 //!
 //! Invariants
 //!  - *one-at-a-time*: of the flushes of a tablet one merges and exchanges at a time.
+//!  - *filled-uncached*: of a table that is being filled nothing is merged. What is cached of it is
+//!    forgotten in the step in which the SSTable joins: hardly anybody reads it, and it would take
+//!    the place of what is read.
 //!
 //! Whoever gives up a merge, by an error or by being dropped, leaves an empty cache, not a stale
 //! one.
 
 use super::{Table, Tablet};
-use crate::cache::{Update, UpdateStep};
+use crate::cache::{TabletCache, Update, UpdateStep};
 use crate::memtable::{KeyRange, Memtable, MemtableSource};
 use model::{DecoratedKey, Token};
 use mutation::{Fragment, RingBound};
@@ -32,6 +35,8 @@ const TURN: Duration = Duration::from_micros(250);
 /// A memtable that was merged into the cache of its tablet, as far as there is one.
 pub(crate) struct Merged {
     update: Option<Update>,
+    /// The cache that is to forget all (*filled-uncached*).
+    forgets: Option<Rc<TabletCache>>,
     /// *one-at-a-time*.
     _turn: Option<Permit>,
 }
@@ -44,9 +49,13 @@ pub(crate) async fn merge(
 ) -> Result<Merged, ReadError> {
     assert!(memtable.is_sealed(), "one-at-a-time: what is merged is written to");
     let turn = tablet.updating.acquire(1).await.ok();
-    let mut merged = Merged { update: None, _turn: turn };
+    let mut merged = Merged { update: None, forgets: None, _turn: turn };
     assert!(tablet.updating.available() == 0, "one-at-a-time");
     let Some(cache) = &tablet.cache else { return Ok(merged) };
+    if table.filling.get() {
+        merged.forgets = Some(cache.clone());
+        return Ok(merged);
+    }
     let mut update = cache.begin_update(&table.schema());
     if table.is_cached() {
         let surely_absent = |key: &DecoratedKey| {
@@ -136,6 +145,13 @@ pub(crate) fn all_keys() -> KeyRange {
 impl Merged {
     /// The SSTables have joined the set, in the same step: what was merged is to be seen.
     pub(super) fn finish(self) {
+        debug_assert!(
+            self.update.is_none() || self.forgets.is_none(),
+            "filled-uncached: merged and forgotten"
+        );
+        if let Some(cache) = self.forgets {
+            cache.invalidate();
+        }
         if let Some(update) = self.update {
             update.finish();
         }

@@ -109,6 +109,9 @@ pub(crate) struct Table {
     pub(crate) quiet_wanted: Cell<bool>,
     /// Whether it is compacted without being asked for.
     pub(crate) auto_compaction: Cell<bool>,
+    /// Whether it is being filled with what was there before it, and hardly read meanwhile: what is
+    /// flushed of it is not cached (*filled-uncached*).
+    pub(crate) filling: Cell<bool>,
     /// Whether merges may forget deletions.
     pub(crate) tombstone_gc: Cell<bool>,
     /// How many wait for SSTables of other nodes: merges forget no deletion meanwhile.
@@ -244,6 +247,7 @@ impl Table {
             clearing: Semaphore::new(1, usize::MAX),
             quiet_wanted: Cell::new(false),
             auto_compaction: Cell::new(true),
+            filling: Cell::new(false),
             tombstone_gc: Cell::new(true),
             arriving: Cell::new(0),
             watch: Cell::new(Watch::NONE),

@@ -161,3 +161,39 @@ fn what_a_failing_disk_broke_off_is_not_taken_for_all() {
     }
     assert!(5 < failed && 20 < read, "{failed} failed, {read} did not");
 }
+
+#[test]
+fn what_is_flushed_of_a_table_that_is_being_filled_is_not_cached() {
+    runtime::sim::test(3, || async {
+        let storage = open(config()).await;
+        let schema = schema(1, "t1");
+        let write_all = async |row: u32| {
+            for partition in 0..20 {
+                let new = write(&schema, partition, row, 1, &[b'v'; 300]);
+                storage.apply(new).await.unwrap();
+            }
+            storage.flush(schema.id).await.unwrap();
+        };
+        let cached = || storage.row_cache_stats().partitions;
+        write_all(1).await;
+        assert!(0 < cached(), "what is flushed of a table is cached");
+        storage.set_filling(schema.id, true);
+        for row in 2..5 {
+            write_all(row).await;
+            assert_eq!(cached(), 0, "filled-uncached");
+            // What is read meanwhile is cached, and forgotten with the next flush.
+            for partition in 0..20 {
+                let found = rows(&storage, &schema, partition).await;
+                assert_eq!(found.into_keys().collect::<Vec<_>>(), (1..=row).collect::<Vec<_>>());
+            }
+            assert!(0 < cached());
+        }
+        storage.set_filling(schema.id, false);
+        write_all(5).await;
+        assert!(0 < cached());
+        for partition in 0..20 {
+            assert_eq!(rows(&storage, &schema, partition).await.len(), 5);
+        }
+        storage.stop().await.unwrap();
+    });
+}

@@ -134,6 +134,11 @@ pub async fn plant(gives_files: bool) {
     runtime::on_all_shards(plant).await;
 }
 
+/// Whether views of a table are built from what it has.
+fn is_built_from(table: &TableEntry) -> bool {
+    table.kind == TableKind::Stored
+}
+
 /// The views of a table.
 pub(crate) fn views_of(coordinator: &Coordinator, table: TableId) -> BTreeSet<TableId> {
     let schema = coordinator.cluster.schema();
@@ -207,13 +212,13 @@ impl Coordinator {
         let schema = self.cluster.schema();
         self.forget_builds(&schema).await?;
         self.begin_anew().await?;
+        self.tell_filling(&schema);
         let bytes = |table: &&Rc<TableEntry>| {
             let stats = self.storage.table_stats(table.schema.id);
             stats.map_or(0, |stats| stats.sstable_bytes + stats.memtable_bytes)
         };
         let is_due = |table: &&Rc<TableEntry>| {
-            let is_stored = table.kind == TableKind::Stored;
-            is_stored && table.views.iter().any(|view| !self.builds.is_built(*view))
+            is_built_from(table) && table.views.iter().any(|view| !self.builds.is_built(*view))
         };
         let due = schema.tables().filter(is_due);
         let Some(id) = due.min_by_key(bytes).map(|table| table.schema.id) else {
@@ -229,6 +234,15 @@ impl Coordinator {
             }
         }
         Ok(true)
+    }
+
+    /// Tells storage which views this shard builds.
+    fn tell_filling(&self, schema: &Schema) {
+        for base in schema.tables().filter(|table| is_built_from(table)) {
+            for view in base.views.iter() {
+                self.storage.set_filling(*view, !self.builds.is_built(*view));
+            }
+        }
     }
 
     /// Forgets how far it is with views that are built once more.
