@@ -136,6 +136,15 @@ fn inputs_of(own: &[Rc<sstable::Table>], wanted: &policy::Job) -> Vec<Rc<sstable
     wanted.files.iter().map(|index| own[*index].clone()).collect()
 }
 
+/// What decides about the merges of a table at this time.
+pub(crate) fn options_of(table: &Table) -> Options {
+    let options = Options::of(&table.schema.borrow().options);
+    match table.filling.get() {
+        true => options.while_filled(),
+        false => options,
+    }
+}
+
 /// The windows of time by which what a table writes is to be divided, if it is.
 pub(crate) fn windows_of(table: &Table) -> Option<Windows> {
     Options::of(&table.schema.borrow().options).windows()

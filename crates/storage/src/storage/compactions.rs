@@ -31,10 +31,14 @@ impl Storage {
 
     /// Whether the table is being filled with what was there before it, as a view is that is being
     /// built, from now until somebody says otherwise or the node stops. What is flushed of it is
-    /// not cached meanwhile. An unknown table is ignored.
+    /// not cached meanwhile, and its merges wait until many SSTables can be merged at once. An
+    /// unknown table is ignored.
     pub fn set_filling(&self, id: TableId, filling: bool) {
         let Some(table) = self.shard().table(id) else { return };
-        table.filling.set(filling);
+        if table.filling.replace(filling) != filling {
+            table.tablets().iter().for_each(|tablet| tablet.backlog.forget());
+            self.shard().compaction_wake.notify_one();
+        }
     }
 
     /// How many compactions of a table its options ask for now.

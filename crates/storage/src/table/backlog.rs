@@ -17,6 +17,11 @@ const LOOK_AGE_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Backlog(pub(crate) RefCell<Option<Found>>);
 
 impl Backlog {
+    /// Has the next look find everything anew.
+    pub(crate) fn forget(&self) {
+        self.0.take();
+    }
+
     /// Merges that were asked for then.
     pub(crate) fn pending(&self) -> usize {
         self.0.borrow().as_ref().map_or(0, |found| found.pending)

@@ -110,7 +110,7 @@ pub(crate) struct Table {
     /// Whether it is compacted without being asked for.
     pub(crate) auto_compaction: Cell<bool>,
     /// Whether it is being filled with what was there before it, and hardly read meanwhile: what is
-    /// flushed of it is not cached (*filled-uncached*).
+    /// flushed of it is not cached (*filled-uncached*), and its merges wait (*wide-while-filled*).
     pub(crate) filling: Cell<bool>,
     /// Whether merges may forget deletions.
     pub(crate) tombstone_gc: Cell<bool>,

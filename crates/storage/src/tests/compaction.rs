@@ -352,3 +352,23 @@ fn another_strategy_is_obeyed_at_once() {
         storage.stop().await.unwrap();
     });
 }
+
+#[test]
+fn while_a_table_is_filled_its_merges_wait() {
+    SimNode::new(4, 1).run(async {
+        let (storage, schema) = open_one(config(), &[]).await;
+        storage.set_filling(schema.id, true);
+        for row in 0..12 {
+            storage.apply(write(&schema, 1, row, 10, b"old")).await.unwrap();
+            storage.flush(schema.id).await.unwrap();
+            runtime::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(sstables(&storage, &schema).len(), row as usize + 1, "wide-while-filled");
+            assert_eq!(storage.pending_compactions(schema.id), 0);
+        }
+        storage.set_filling(schema.id, false);
+        runtime::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(sstables(&storage, &schema).len(), 1);
+        assert_eq!(rows(&storage, &schema, 1).await.len(), 12);
+        storage.stop().await.unwrap();
+    });
+}

@@ -30,6 +30,12 @@ impl Incremental {
             space_goal: Some(goal).filter(|goal| 1.0 < *goal),
         }
     }
+
+    /// Full tiers are merged, and nothing for space (*wide-while-filled*).
+    pub(super) fn widen(&mut self) {
+        self.tiers.widen();
+        self.space_goal = None;
+    }
 }
 
 /// Files that share an identifier and no token.
@@ -223,6 +229,29 @@ mod tests {
         let mut busy = mb(&[1000, 100, 500]);
         busy[1].busy = true;
         check(&[("space_amplification_goal", "1.5")], &busy, &[]);
+    }
+
+    #[test]
+    fn while_a_table_is_filled_runs_wait_for_many_of_their_size() {
+        let check = |pairs: &[(&str, &str)], files: &[File], expected: &[Job]| {
+            let options = super::super::testing::options(pairs).while_filled();
+            assert_eq!(options.jobs(files, 0), expected, "{pairs:?}");
+            let backlog = options.backlog(files, 0);
+            assert_eq!(0.0 < backlog, !expected.is_empty(), "behind-or-done: {backlog}");
+        };
+        let all = |count: usize| tier(&(0..count).collect::<Vec<_>>());
+        check(&[], &mb(&[1; 31]), &[]);
+        check(&[], &mb(&[1; 32]), &[all(32)]);
+        check(&[], &mb(&[1; 40]), &[all(32)]);
+        check(&[], &[mb(&[100; 31]), mb(&[9; 31]), mb(&[3000; 31])].concat(), &[]);
+        check(&[("max_threshold", "6")], &mb(&[100; 6]), &[all(6)]);
+        // What is merged for space is merged when the table is filled.
+        let goal = ("space_amplification_goal", "1.5");
+        check(&[goal], &mb(&[1000, 900]), &[]);
+        let gone = File { expired: true, ..file(7) };
+        let expired = Job::new(vec![1], Why::Expired);
+        let options = super::super::testing::options(&[]).while_filled();
+        assert_eq!(options.jobs(&[file(7), gone], 0), [expired]);
     }
 
     #[test]

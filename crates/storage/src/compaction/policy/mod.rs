@@ -13,6 +13,10 @@
 //!    jobs.
 //!  - *levels-apart*: of a level above 0, no two files share a token, once the jobs are done.
 //!  - *one-window*: no job of time windows has files of two windows.
+//!  - *wide-while-filled*: of a table that is being filled, which hardly anybody reads, a tier is
+//!    merged when it has as many files, or runs, as one job takes, and not before. So each byte is
+//!    written again once where it would be several times, and of one size there are always fewer
+//!    than that. What has expired, deletions, levels and windows are seen to as ever.
 
 #[cfg(test)]
 mod amplification;

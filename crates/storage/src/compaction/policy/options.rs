@@ -46,6 +46,16 @@ impl Options {
         Options { enabled: given.flag("enabled").unwrap_or(true), strategy, garbage }
     }
 
+    /// Those that count while the table is being filled (*wide-while-filled*).
+    pub(crate) fn while_filled(mut self) -> Options {
+        match &mut self.strategy {
+            Strategy::SizeTiered(tiers) => tiers.widen(),
+            Strategy::Incremental(options) => options.widen(),
+            Strategy::Null | Strategy::Leveled(_) | Strategy::TimeWindow(_) => {}
+        }
+        self
+    }
+
     /// The windows of time that SSTables are divided by, if they are.
     pub(crate) fn windows(&self) -> Option<Windows> {
         match &self.strategy {

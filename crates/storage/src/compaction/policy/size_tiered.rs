@@ -65,6 +65,26 @@ mod tests {
     }
 
     #[test]
+    fn while_a_table_is_filled_files_wait_for_many_of_their_size() {
+        let options = super::super::testing::options(&[CLASS]).while_filled();
+        let jobs = |count| options.jobs(&mb(&vec![1; count]), 0);
+        assert_eq!(jobs(31), []);
+        assert_eq!(jobs(33), [Job::new((0..32).collect(), Why::Tier)]);
+        // Of many that come one after the other few stay, and each is merged once on its way up.
+        let (mut files, mut written) = (Vec::new(), 0);
+        for _ in 0..1000 {
+            files.push(file(60));
+            let jobs = options.jobs(&files, 0);
+            for job in &jobs {
+                written += job.files.len();
+                super::super::testing::apply(&mut files, job, 0);
+            }
+            assert!(files.len() < 2 * 32, "{} files", files.len());
+        }
+        assert!(written <= 1000, "{written} of 1000 were merged");
+    }
+
+    #[test]
     fn deletions_are_dropped_when_nothing_else_is_to_do() {
         let old = |mb: u64, droppable: f64| File { droppable, age: 90_000, ..file(mb) };
         let garbage = |index| Job::new(vec![index], Why::Garbage);

@@ -84,8 +84,12 @@ proptest! {
 
     #[test]
     fn jobs_share_no_file_and_run_out(seed: u64) {
-        for pairs in STRATEGIES {
+        let all = STRATEGIES.iter().flat_map(|pairs| {
             let options = options(pairs);
+            let filled = Some(options.clone().while_filled()).filter(|it| *it != options);
+            std::iter::once((pairs, options)).chain(filled.map(|it| (pairs, it)))
+        });
+        for (pairs, options) in all {
             let mut files = random_files(seed);
             check_jobs(&options, &files, &options.jobs(&files, 3 * HOUR));
             files.iter_mut().for_each(|file| file.busy = false);

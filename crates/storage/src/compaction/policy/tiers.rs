@@ -35,6 +35,12 @@ impl Tiers {
         }
     }
 
+    /// A tier is full when it has as many as one job takes (*wide-while-filled*).
+    pub(super) fn widen(&mut self) {
+        debug_assert!(self.min_threshold <= self.max_threshold, "wide-while-filled: {self:?}");
+        self.min_threshold = self.max_threshold;
+    }
+
     /// The tiers of things of these sizes, the smallest first. `wanted` says which take part.
     pub(super) fn of_sizes(&self, sizes: &[u64], wanted: impl Fn(usize) -> bool) -> Vec<Tier> {
         let mut by_size: Vec<usize> = (0..sizes.len()).filter(|index| wanted(*index)).collect();

@@ -3,8 +3,9 @@
 use super::super::Shard;
 use super::purge;
 use crate::compaction::files::own_sstables;
+use crate::compaction::options_of;
 use crate::compaction::pace::PaceStats;
-use crate::compaction::policy::{File, Options};
+use crate::compaction::policy::File;
 use crate::table::backlog::Found;
 use crate::table::{Table, Tablet};
 use runtime::group;
@@ -67,7 +68,7 @@ impl Shard {
         pending: Option<usize>,
     ) -> Found {
         let schema = table.schema();
-        let options = Options::of(&schema.options);
+        let options = options_of(table);
         let mut own = own_sstables(tablet);
         own.retain(|one| !one.is_damaged());
         let wall = wall_micros();

@@ -57,6 +57,7 @@ use super::Shard;
 use crate::compaction::Job;
 use crate::compaction::disk_space::Held;
 use crate::compaction::files::own_sstables;
+use crate::compaction::options_of;
 use crate::compaction::policy::{File, Options, Why};
 use crate::table::{Table, Tablet};
 use reader::ReadError;
@@ -162,7 +163,7 @@ impl Shard {
         let ready =
             |table: &&Rc<Table>| !table.in_doubt.get() && self.replay_state(table.log).done.get();
         for table in tables.values().filter(ready) {
-            let options = Options::of(&table.schema.borrow().options);
+            let options = options_of(table);
             let idle = |tablet: &&Rc<Tablet>| tablet.compacting.available() == 1;
             for tablet in table.tablets().iter().filter(idle) {
                 // No strategy is asked: whoever does not want merges wants deletions to go.
@@ -218,7 +219,7 @@ fn seen(shard: &Shard, table: &Table, tablet: &Tablet) -> (Vec<Rc<sstable::Table
 
 /// How many merges the options of a table ask for, with those of SSTables of several tablets.
 pub(crate) fn pending(shard: &Shard, table: &Table) -> usize {
-    let options = Options::of(&table.schema.borrow().options);
+    let options = options_of(table);
     let of_tablet = |tablet: &Rc<Tablet>| {
         let (_, files) = seen(shard, table, tablet);
         reshard::to_reshard(tablet).len() + options.pending(&files, wall_micros())
