@@ -28,6 +28,16 @@ pub(super) enum Rows {
     Many(Tree<Row>),
 }
 
+/// Whether no row lies before a position.
+fn is_before_all((prefix, weight): Parts<'_>) -> bool {
+    prefix.is_empty() && weight < 0
+}
+
+/// Whether all rows lie before a position.
+fn is_after_all((prefix, weight): Parts<'_>) -> bool {
+    prefix.is_empty() && 0 < weight
+}
+
 impl Rows {
     pub(super) fn new() -> Rows {
         Rows::Few(Vec::new())
@@ -112,17 +122,23 @@ impl Rows {
     ) -> ControlFlow<()> {
         let starts = |row: &[u8]| order.compare((row, 0), start).is_lt();
         let ends = |row: &[u8]| order.compare((row, 0), end).is_lt();
+        // Most ask for all, and no key is looked at to find where that begins and ends.
+        let starts = (!is_before_all(start)).then_some(&starts);
+        let ends = (!is_after_all(end)).then_some(&ends);
         match self {
             Rows::Few(rows) => {
-                let first = rows.partition_point(|(row, _)| starts(row));
-                let last = rows.partition_point(|(row, _)| ends(row));
+                let count = |is_before: &dyn Fn(&[u8]) -> bool| {
+                    rows.partition_point(|(row, _)| is_before(row))
+                };
+                let first = starts.map_or(0, |starts| count(starts));
+                let last = ends.map_or(rows.len(), |ends| count(ends));
                 let mut found = rows[first..last.max(first)].iter();
                 match direction {
                     Direction::Forward => found.try_for_each(|(key, row)| each(key, row)),
                     Direction::Reversed => found.rev().try_for_each(|(key, row)| each(key, row)),
                 }
             }
-            Rows::Many(tree) => tree.visit(&starts, &ends, direction, &mut each),
+            Rows::Many(tree) => tree.visit((starts, ends), direction, &mut each),
         }
     }
 }

@@ -144,15 +144,15 @@ impl<V: Clone> Tree<V> {
     }
 
     /// Calls `each` with the entries between two places, in that direction, until it breaks.
-    /// `starts` and `ends` tell of a key whether it lies before the start, before the end.
+    /// `starts` and `ends` tell of a key whether it lies before the start, before the end; without
+    /// them the first is at the first entry, the other behind the last.
     pub(super) fn visit(
         &self,
-        starts: &impl Fn(&[u8]) -> bool,
-        ends: &impl Fn(&[u8]) -> bool,
+        bounds: (Option<&impl Fn(&[u8]) -> bool>, Option<&impl Fn(&[u8]) -> bool>),
         direction: Direction,
         each: &mut impl FnMut(&Bytes, &V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        visit(&self.root, (Some(starts), Some(ends)), direction, each)
+        visit(&self.root, bounds, direction, each)
     }
 
     /// All values, in order.
@@ -344,7 +344,7 @@ mod tests {
         let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
         let mut out = Vec::new();
         let (starts, ends) = (|key: &[u8]| key < &from[..], |key: &[u8]| key < &to[..]);
-        let _ = tree.visit(&starts, &ends, direction, &mut |_, value| {
+        let _ = tree.visit((Some(&starts), Some(&ends)), direction, &mut |_, value| {
             out.push(*value);
             ControlFlow::Continue(())
         });
