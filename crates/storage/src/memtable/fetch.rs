@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 
 /// Partitions that a scan has fetched at once, at most.
 pub(super) const SCAN_MAX: usize = 16;
+/// Rows of each of them that are fetched behind the first, at most. Those of all of them, of two
+/// lines each, are about what the nearest cache holds.
+const ROWS_MAX: usize = 15;
 
 /// How far the way to a partition is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,7 @@ pub(crate) enum Step {
     Partition,
     /// To its rows, or the root of their tree.
     Rows,
-    /// To the first row.
+    /// To the first row, and to the key of the last.
     Row,
 }
 
@@ -65,16 +68,37 @@ fn take(partitions: &Partitions, number: Number, step: Step) {
                 memory::prefetch_all(&key[..]);
                 memory::prefetch_all(&row[..]);
             }
+            // A row that is added is compared with this one first.
+            if let [_, .., (key, _)] = &rows[..] {
+                memory::prefetch_all(&key[..]);
+            }
         }
-        (Step::Row, Rows::Many(_)) => {}
+        (Step::Row, Rows::Many(tree)) => {
+            if let Some(rows) = tree.only_leaf() {
+                memory::prefetch_all(rows);
+                // Here a row is added that is behind all others.
+                rows.last().into_iter().for_each(memory::prefetch);
+            }
+        }
     }
 }
 
-/// Has the processor fetch all of these partitions: all steps.
+/// Has the processor fetch all of these partitions: all steps, and the rows of those that have few.
 pub(super) fn fetch_all(partitions: &Partitions, numbers: &[Number]) {
     partitions.prefetch_slots(numbers);
     for step in Step::ALL {
         numbers.iter().for_each(|&number| take(partitions, number, step));
+    }
+    for &number in numbers {
+        let rows = match &partitions.at(number).1.rows {
+            Rows::Few(rows) => Some(&rows[..]),
+            Rows::Many(tree) => tree.only_leaf(),
+        };
+        let rest = rows.into_iter().flatten().skip(1).take(ROWS_MAX);
+        for (key, row) in rest {
+            memory::prefetch_all(&key[..]);
+            row.blob().into_iter().for_each(memory::prefetch_all);
+        }
     }
 }
 

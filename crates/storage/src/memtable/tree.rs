@@ -176,6 +176,15 @@ impl<V: Clone> Tree<V> {
         memory::prefetch(&*self.root);
     }
 
+    /// All entries, if one node has them.
+    #[inline]
+    pub(super) fn only_leaf(&self) -> Option<&[(Bytes, V)]> {
+        match &*self.root {
+            Node::Leaf(entries) => Some(entries),
+            Node::Inner(_) => None,
+        }
+    }
+
     /// Its nodes, to be taken apart by [`Node::take_apart`].
     pub(super) fn into_root(self) -> Rc<Node<V>> {
         self.root
