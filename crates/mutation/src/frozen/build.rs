@@ -169,6 +169,20 @@ impl<'s> MutationBuilder<'s> {
         (frozen, std::mem::take(&mut self.out))
     }
 
+    /// The bytes of the mutation where they were built, for who looks at it and does not keep it;
+    /// [`MutationBuilder::into_buffer`] gives the buffer back. The builder is good for nothing else
+    /// then.
+    pub fn freeze_in_place(&mut self) -> &[u8] {
+        if !self.is_as_it_stands() {
+            self.out = self.assemble().0.into_vec();
+        }
+        &self.out
+    }
+    /// The buffer, for [`MutationBuilder::reusing`].
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.out
+    }
+
     /// Whether the buffer holds the mutation; if so, completes it.
     fn is_as_it_stands(&mut self) -> bool {
         let only_rows = self.tombstone.is_none() && self.ranges.is_empty();

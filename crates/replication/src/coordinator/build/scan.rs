@@ -110,6 +110,8 @@ struct Scan<'b> {
     rows: usize,
     bytes: usize,
     scratch: Vec<u8>,
+    /// What pieces are built in, one after the other.
+    partition: Vec<u8>,
     buffers: Buffers,
 }
 
@@ -118,8 +120,8 @@ impl<'b> Scan<'b> {
         debug_assert!(!plans.is_empty(), "a scan for no view");
         let now = wall_micros().div_euclid(1_000_000);
         let (piece, derived, scratch) = (None, Vec::with_capacity(ROWS_MAX), Vec::new());
-        let buffers = Buffers::default();
-        Scan { base, plans, covers, now, piece, derived, rows: 0, bytes: 0, scratch, buffers }
+        let (partition, buffers, rows, bytes) = (Vec::new(), Buffers::default(), 0, 0);
+        Scan { base, plans, covers, now, piece, derived, rows, bytes, scratch, partition, buffers }
     }
 
     /// Takes a fragment; where the step ends, if it ends with that.
@@ -127,7 +129,8 @@ impl<'b> Scan<'b> {
         match fragment {
             Fragment::PartitionStart { key, tombstone } => {
                 debug_assert!(self.piece.is_none(), "a partition inside another one");
-                let builder = MutationBuilder::new(self.base, &key.key);
+                let buffer = std::mem::take(&mut self.partition);
+                let builder = MutationBuilder::reusing(self.base, &key.key, buffer);
                 let (key, deleted, range) = (key.key.clone(), *tombstone, Tombstone::NONE);
                 self.piece = Some(Piece { key, builder, deleted, range });
                 None
@@ -192,18 +195,20 @@ impl<'b> Scan<'b> {
         }
     }
 
-    fn derive(&mut self, piece: Piece<'b>) {
+    fn derive(&mut self, mut piece: Piece<'b>) {
         if piece.builder.is_empty() {
             return;
         }
         let token = Token::of(&piece.key);
-        let rows = piece.builder.freeze();
-        let write = FrozenView::trusted(&rows.0).expect("a builder made it");
+        let rows = piece.builder.freeze_in_place();
+        let write = FrozenView::trusted(rows).expect("a builder made it");
         debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
         let buffers = std::mem::take(&mut self.buffers);
         let mut deriver = Deriver::reusing(self.base, self.plans, write, self.now, buffers);
         let (derived, buffers) = deriver.finish_reused();
+        drop(deriver);
         self.buffers = buffers;
         self.derived.extend(derived.into_iter().map(|one| (token, one)));
+        self.partition = piece.builder.into_buffer();
     }
 }
