@@ -14,8 +14,8 @@
 //!    from have ended. What it does not see is derived from when it is written.
 //!  - *with-the-step*: how far a shard is, and all that was derived up to there, is there after a
 //!    crash, here or in the outbox, or neither is.
-//!  - *bounded*: a step holds so many rows and bytes, and one row beyond; large partitions take
-//!    several steps.
+//!  - *bounded*: a step holds so many rows, and what is read for a few steps at once so many bytes,
+//!    and one row beyond; large partitions take several steps.
 //!  - *moves-lose-nothing*: while a view is not built on a node, it gives data of the base table to
 //!    others as rows, which are derived from where they are written, and not as files. Where a view
 //!    was made while files were on their way, who gets them builds it from the start.
@@ -34,6 +34,7 @@ pub use ask::{Told, told_by_all};
 pub(super) use place::Place;
 pub(super) use rows::recall;
 pub(super) use scan::Covers;
+use scan::Step;
 
 use super::nodes::Planted;
 use super::{Coordinator, own_coordinator};
@@ -49,8 +50,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Steps before the shard looks which table is the smallest now.
-const STEPS_AT_ONCE: usize = 64;
+/// Reads, of some steps each, before the shard looks which table is the smallest now.
+const READS_AT_ONCE: usize = 8;
 /// Before what failed is tried again; doubled, up to the most.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -228,8 +229,8 @@ impl Coordinator {
         if self.builds.planted_late.get() {
             runtime::time::sleep(10 * PAUSE).await;
         }
-        for _ in 0..STEPS_AT_ONCE {
-            if !self.build_step(id).await? {
+        for _ in 0..READS_AT_ONCE {
+            if !self.build_steps(id).await? {
                 break;
             }
         }
@@ -262,8 +263,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// One step of a table; `false`: nothing of it is left to build.
-    async fn build_step(self: &Rc<Coordinator>, id: TableId) -> Result<bool, String> {
+    /// Some steps of a table; `false`: nothing of it is left to build.
+    async fn build_steps(self: &Rc<Coordinator>, id: TableId) -> Result<bool, String> {
         let schema = self.cluster.schema();
         let Some(base) = schema.table_by_id(id) else { return Ok(false) };
         let mut views = Vec::new();
@@ -282,16 +283,33 @@ impl Coordinator {
             tracing::info!(target: "views", views = views.len(), table = ?name, "building");
         }
         let plans: Vec<ViewPlan> = views.iter().map(|(_, plan, _)| plan.clone()).collect();
-        let scanned = self.scan(&base.schema, &plans, &from, Covers::Left).await;
-        let step = scanned.map_err(|error| format!("cannot read {}: {error}", base.schema.name))?;
-        assert!(from.compare(&step.to, order).is_lt(), "with-the-step: {from:?} to {:?}", step.to);
-        let mut builds = Vec::new();
-        for (view, _, mut build) in views {
-            if build.place.compare(&step.to, order).is_lt() {
+        let scanned = self.scan_some(&base.schema, &plans, &from).await;
+        let steps =
+            scanned.map_err(|error| format!("cannot read {}: {error}", base.schema.name))?;
+        let (mut from, mut builds) = (from, Vec::new());
+        builds.extend(views.into_iter().map(|(view, _, build)| (view, build)));
+        for step in steps {
+            let to = step.to.clone();
+            assert!(from.compare(&to, order).is_lt(), "with-the-step: {from:?} to {to:?}");
+            self.bring_step(base, step, &mut builds).await?;
+            runtime::task::yield_if_needed().await;
+            from = to;
+        }
+        Ok(from != Place::End)
+    }
+
+    /// Writes what a step has come to, and how far it is (*with-the-step*).
+    async fn bring_step(
+        self: &Rc<Coordinator>,
+        base: &TableEntry,
+        step: Step,
+        builds: &mut [(TableId, Build)],
+    ) -> Result<(), String> {
+        for (_, build) in &mut *builds {
+            if build.place.compare(&step.to, &base.schema.order).is_lt() {
                 build.place = step.to.clone();
             }
             build.written_at = runtime::time::wall_micros().max(build.written_at + 1);
-            builds.push((view, build));
         }
         let row = |(view, build): &(TableId, Build)| self.build_row(*view, build);
         let mut with: Vec<FrozenMutation> = builds.iter().map(row).collect();
@@ -302,8 +320,8 @@ impl Coordinator {
         let written = self.bring_built(base, step.derived, with).await;
         written
             .map_err(|error| format!("cannot write to views of {}: {error}", base.schema.name))?;
-        self.builds.views.borrow_mut().extend(builds);
-        Ok(step.to != Place::End)
+        self.builds.views.borrow_mut().extend(builds.iter().cloned());
+        Ok(())
     }
 
     /// How far this shard is with a view; with a new one at the start.

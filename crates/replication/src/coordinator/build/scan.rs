@@ -21,8 +21,13 @@ use runtime::time::wall_micros;
 use stdx::Bytes;
 use storage::SourceOptions;
 
-/// Rows, and their bytes, of a step at most.
+/// Rows of a step at most, and of one that ends with a partition at least. Who ends within one has
+/// its rest looked up in all SSTables: small partitions are not cut for the sake of few rows.
 const ROWS_MAX: usize = 1024;
+const ROWS_ENOUGH: usize = ROWS_MAX / 8 * 7;
+/// Steps of one read at most, and bytes of their rows. Who opens the SSTables of a table reads a
+/// stretch of each: with many of them the rows of one step are few of those.
+const STEPS_MAX: usize = 8;
 const BYTES_MAX: usize = 1 << 20;
 
 /// Whether rows have what covers them.
@@ -50,7 +55,7 @@ struct Piece<'b> {
 }
 
 impl Coordinator {
-    /// Reads on from a place, and derives.
+    /// Reads on from a place, and derives: one step.
     pub(in crate::coordinator) async fn scan(
         &self,
         base: &TableSchema,
@@ -58,20 +63,47 @@ impl Coordinator {
         from: &Place,
         covers: Covers,
     ) -> Result<Step, ReadError> {
+        let mut steps = self.scan_steps((base, plans), from, covers, 1).await?;
+        Ok(steps.pop().expect("bounded: a read is a step at least"))
+    }
+
+    /// The same: as many steps as one read has, each of which goes on where the one before it ends.
+    pub(super) async fn scan_some(
+        &self,
+        base: &TableSchema,
+        plans: &[ViewPlan],
+        from: &Place,
+    ) -> Result<Vec<Step>, ReadError> {
+        self.scan_steps((base, plans), from, Covers::Left, STEPS_MAX).await
+    }
+
+    async fn scan_steps(
+        &self,
+        (base, plans): (&TableSchema, &[ViewPlan]),
+        from: &Place,
+        covers: Covers,
+        steps_max: usize,
+    ) -> Result<Vec<Step>, ReadError> {
+        assert!(0 < steps_max, "bounded: a read of no step");
         let (permit, _) = self.storage.admit_read(base.id).await?;
         let _cpu = permit.need_cpu();
         let (scope, slice, at_end) = rest(from);
         let options = SourceOptions { bypass_cache: true, class: IoClass::Streaming };
         let source = self.storage.open_source(base.id, scope, slice, options)?;
         let mut fragments = Cursor::new(source, Some(&permit));
-        let mut scan = Scan::new(base, plans, covers);
+        let (mut scan, mut steps) = (Scan::new(base, plans, covers), Vec::new());
         while let Some(fragment) = fragments.next(ROWS_MAX).await? {
-            if let Some(to) = scan.take(&fragment) {
-                return Ok(Step { derived: scan.derived, to });
+            let Some(to) = scan.take(&fragment) else { continue };
+            // What is read of one partition ends with it.
+            let between = at_end == Place::End && matches!(to, Place::At { before: None, .. });
+            steps.push(scan.step(to));
+            if !between || steps_max <= steps.len() || BYTES_MAX <= scan.bytes {
+                return Ok(steps);
             }
         }
         assert!(scan.piece.is_none(), "with-the-step: a partition without its end");
-        Ok(Step { derived: scan.derived, to: at_end })
+        steps.push(scan.step(at_end));
+        Ok(steps)
     }
 }
 
@@ -107,7 +139,9 @@ struct Scan<'b> {
     now: i64,
     piece: Option<Piece<'b>>,
     derived: Vec<(Token, Derived)>,
+    /// Of the step at hand.
     rows: usize,
+    /// Of all steps.
     bytes: usize,
     scratch: Vec<u8>,
     /// What pieces are built in, one after the other.
@@ -122,6 +156,14 @@ impl<'b> Scan<'b> {
         let (piece, derived, scratch) = (None, Vec::with_capacity(ROWS_MAX), Vec::new());
         let (partition, buffers, rows, bytes) = (Vec::new(), Buffers::default(), 0, 0);
         Scan { base, plans, covers, now, piece, derived, rows, bytes, scratch, partition, buffers }
+    }
+
+    /// The step that ends here.
+    fn step(&mut self, to: Place) -> Step {
+        debug_assert!(self.piece.is_none(), "with-the-step: a piece is in no step");
+        self.rows = 0;
+        let next = Vec::with_capacity(ROWS_MAX);
+        Step { derived: std::mem::replace(&mut self.derived, next), to }
     }
 
     /// Takes a fragment; where the step ends, if it ends with that.
@@ -157,7 +199,7 @@ impl<'b> Scan<'b> {
                 let piece = self.piece.take()?;
                 let to = Place::At { key: piece.key.to_vec(), before: None };
                 self.derive(piece);
-                (ROWS_MAX <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
+                (ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
             }
         }
     }
