@@ -311,16 +311,8 @@ def test_recovery_to_a_point_in_time_is_refused_by_name(db):
               SourceTableName="nobody", TargetTableName="copy")
         error("TableNotFoundException", client.update_continuous_backups, TableName="nobody",
               PointInTimeRecoverySpecification=said)
-        words = error("ValidationException", client.import_table, InputFormat="CSV",
-                      S3BucketSource={"S3Bucket": "bucket"}, TableCreationParameters={
-                          "TableName": "copy", "KeySchema": [
-                              {"AttributeName": "p", "KeyType": "HASH"}],
-                          "AttributeDefinitions": [{"AttributeName": "p", "AttributeType": "S"}]})
-        assert "ImportTable is not supported" in words
         assert client.list_exports()["ExportSummaries"] == []
-        assert client.list_imports()["ImportSummaryList"] == []
         error("ExportNotFoundException", client.describe_export, ExportArn=arn + "/export/0123456789")
-        error("ImportNotFoundException", client.describe_import, ImportArn=arn + "/import/0123456789")
 
 
 def inject(node, point, method="POST"):

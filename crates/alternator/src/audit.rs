@@ -150,15 +150,25 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
                 "ExportTableToPointInTime" => "TableArn",
                 "RestoreTableFromBackup" | "RestoreTableToPointInTime" => "TargetTableName",
                 "DescribeBackup" | "DeleteBackup" => "BackupArn",
+                "DescribeImport" => "ImportArn",
+                "ListImports" => "TableArn",
                 _ => "TableName",
             };
-            let Some(given) = request.string(field).ok()? else {
+            let part = match name {
+                "ImportTable" => request.get("TableCreationParameters"),
+                _ => None,
+            };
+            let part = part.and_then(|json| Request::of(json, "a part").ok());
+            let named = part.as_ref().unwrap_or(&request);
+            let Some(given) = named.string(field).ok()? else {
                 // *no-table-always*
                 let is_asked = covers(category, "", "");
                 return is_asked.then(|| whole(String::new(), String::new()))?;
             };
-            // The name of a backup goes on after that of its table.
-            let of = given.split_once("/backup/").map_or(&*given, |(table, _)| table);
+            // The name of a backup, or an import, goes on after that of its table.
+            let ends = ["/backup/", "/import/"];
+            let of = ends.iter().find_map(|end| given.split_once(end));
+            let of = of.map_or(&*given, |(table, _)| table);
             let (keyspace, table) = place(of);
             is_covered(of).then_some(())?;
             whole(keyspace.into_owned(), table.to_owned())
@@ -285,6 +295,9 @@ mod tests {
         check("DeleteBackup", r#"{"BackupArn":"arn:x:table/c/backup/017-ab"}"#, None);
         let body = r#"{"TargetTableName":"a","BackupArn":"arn:x:table/c/backup/017-ab"}"#;
         check("RestoreTableFromBackup", body, Some(("alternator_a", "a", "")));
+        let body = r#"{"TableCreationParameters":{"TableName":"a"}}"#;
+        check("ImportTable", body, Some(("alternator_a", "a", "")));
+        check("DescribeImport", r#"{"ImportArn":"arn:x:table/c/import/017-ab"}"#, None);
         check("ListBackups", "{}", Some(("", "", "")));
         check("Scan", r#"{"TableName":7}"#, None);
         check("Scan", "[]", None);

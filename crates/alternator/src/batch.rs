@@ -58,21 +58,42 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
             execute(node, &table, (operation, write), parameters.text()).await?;
             continue;
         }
-        let decision = write.decide(None)?;
-        let moment = Moment::of(node.timestamp());
-        if let Some(mutation) = mutation(&table, &write.key, &decision.change, moment)? {
-            let (table, token) = (table.entry.clone(), write.key.token());
-            plain.push(BatchEntry { table, token, mutation });
-        }
+        plain.extend(entry(&table, &write, Moment::of(node.timestamp()))?);
     }
-    let options = node.write_options(WriteKind::UnloggedBatch);
-    node.coordinator.write_batch(BatchKind::Unlogged, plain, &options).await?;
+    write_plainly(node, plain).await?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     object.json("UnprocessedItems", "{}");
     write_consumed(capacity, &consumed, &mut object);
     object.close();
     Ok(out)
+}
+
+/// Puts items into a table, each at its moment, whatever the table's isolation says.
+pub(crate) async fn put<'w>(
+    node: &Node,
+    table: &Table,
+    writes: impl Iterator<Item = (&'w Write, Moment)>,
+) -> Result<(), Error> {
+    let mut plain = Vec::new();
+    for (write, moment) in writes {
+        plain.extend(entry(table, write, moment)?);
+    }
+    write_plainly(node, plain).await
+}
+
+/// A write that does not read, as part of a batch of the replicas.
+fn entry(table: &Table, write: &Write, moment: Moment) -> Result<Option<BatchEntry>, Error> {
+    let decision = write.decide(None)?;
+    let mutation = mutation(table, &write.key, &decision.change, moment)?;
+    let (table, token) = (&table.entry, write.key.token());
+    Ok(mutation.map(|mutation| BatchEntry { table: table.clone(), token, mutation }))
+}
+
+/// *each-alone*
+async fn write_plainly(node: &Node, entries: Vec<BatchEntry>) -> Result<(), Error> {
+    let options = node.write_options(WriteKind::UnloggedBatch);
+    Ok(node.coordinator.write_batch(BatchKind::Unlogged, entries, &options).await?)
 }
 
 /// Counts the writes of a batch: the half units that they take, by table. `before`: the sizes of

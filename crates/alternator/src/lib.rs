@@ -4,15 +4,16 @@
 //! From the ground up. Pure: [`error`], [`json`], [`number`], [`value`] (types, and their stored
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
-//! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups), `date`,
+//! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups
+//! and files), `date`,
 //! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
 //! `together` (writes that wait for each other), `node` (what requests share), `led` (what leaders
 //! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
 //! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
-//! `streams`, `tables`, `backups`, `tag_operations`, `ttl`, `transact`, [`partiql`] (statements),
-//! `audit`;
+//! `streams`, `tables`, `kept` (what nodes keep of the next two), `backups`, `transfers`
+//! (imports), `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
 //! `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
@@ -35,6 +36,7 @@ mod index;
 mod index_operations;
 mod items;
 pub mod json;
+mod kept;
 mod key;
 mod key_condition;
 mod led;
@@ -67,6 +69,7 @@ mod tags;
 mod throughput;
 mod together;
 mod transact;
+mod transfers;
 mod ttl;
 pub mod update;
 pub mod value;

@@ -19,6 +19,7 @@ use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions
 use runtime::task::Scope;
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// Who asks.
@@ -55,11 +56,13 @@ pub(crate) struct Node {
     pub(crate) background: Scope,
     /// When it began, milliseconds.
     pub(crate) started: i64,
+    /// The folder of the buckets of imports, if there is one.
+    pub(crate) transfers: Option<PathBuf>,
 }
 
 impl Node {
-    /// After all that it stands on was started on this shard.
-    pub(crate) fn of_shard() -> Node {
+    /// After all that it stands on was started on this shard. `transfers`: the folder of buckets.
+    pub(crate) fn of_shard(transfers: Option<PathBuf>) -> Node {
         let met = Rc::new(Met::default());
         runtime::local::set(met.clone());
         let settings = Settings::of_shard();
@@ -74,6 +77,7 @@ impl Node {
             together: Together::default(),
             background: Scope::new(),
             started: runtime::time::wall_micros().div_euclid(1000),
+            transfers,
         }
     }
 
@@ -100,14 +104,20 @@ impl Node {
         let table = self.any_table(name)?;
         let why = match restored::state(&table.entry.schema) {
             None => return Ok(table),
-            Some(restored::State::UnderWay) => "is being restored",
-            Some(restored::State::Failed(_)) => "could not be restored, and can only be deleted",
+            Some(state) => restored::words(&table.entry.schema, state),
         };
         let begin = match otherwise {
             Kind::ResourceNotFound => "Requested resource not found: ",
             _ => "",
         };
         Err(Error::new(otherwise, format!("{begin}Table: {} {why}", table.name)))
+    }
+
+    /// Whether this is the first of the nodes that are alive, in order of their ids.
+    pub(crate) fn leads(&self) -> bool {
+        let (topology, me) = (self.cluster.topology(), self.cluster.node().host_id);
+        let hosts = topology.present().map(|member| member.host_id);
+        hosts.filter(|host| self.cluster.is_alive(*host)).all(|host| me <= host)
     }
 
     /// A write timestamp, microseconds: later than those before.

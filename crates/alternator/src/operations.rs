@@ -14,6 +14,7 @@ use crate::streams;
 use crate::tables;
 use crate::tag_operations;
 use crate::transact;
+use crate::transfers;
 use crate::ttl;
 use crate::write::Operation;
 use runtime::time::Instant;
@@ -102,9 +103,9 @@ async fn named(
         "ExportTableToPointInTime" => backups::export(node, body),
         "DescribeExport" => backups::describe_export(body),
         "ListExports" => backups::list_exports(body),
-        "ImportTable" => backups::import(body),
-        "DescribeImport" => backups::describe_import(body),
-        "ListImports" => backups::list_imports(body),
+        "ImportTable" => transfers::import(node, caller, body).await,
+        "DescribeImport" => transfers::describe_import(node, caller, body).await,
+        "ListImports" => transfers::list_imports(node, caller, body).await,
         other => Err(Error::internal(format!("{other} is an operation that nobody does"))),
     }
 }

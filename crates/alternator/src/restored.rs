@@ -1,5 +1,5 @@
-//! What the schema of a table says of the backup that it was made of, and whether its items are on
-//! their way still. Pure.
+//! What the schema of a table says of the backup or the import that it was made of, and whether
+//! its items are on their way still. Pure.
 //!
 //! Both stand with the schema, so every node knows them, and they outlive whoever drives the
 //! restore. While it goes on the table forgets no deletion (`tombstone_gc`): what comes later may
@@ -18,6 +18,9 @@ const STATE: &str = "nereid_restore";
 /// The tag that says which backup it was, when it was begun, in milliseconds, and of which table.
 const ORIGIN: &str = "system:table_restored";
 const GC: &str = "mode";
+
+/// The tag that says which import it was.
+const IMPORT: &str = "system:table_imported";
 
 /// The backup that a table was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +84,29 @@ pub(crate) fn fail(options: &mut TableOptions, why: &str) {
     options.set_extension(STATE, Some(why));
 }
 
+/// Writes down of which import a table is made.
+pub(crate) fn put_import(id: &str, tags: &mut Tags) {
+    tags.insert(IMPORT.to_owned(), id.to_owned());
+}
+
+/// The id of the import that fills a table just now.
+pub(crate) fn import_under_way(schema: &TableSchema) -> Option<&str> {
+    match state(schema)? {
+        State::UnderWay => tags::one(schema, IMPORT),
+        State::Failed(_) => None,
+    }
+}
+
+/// What is wrong with a table whose items are not all there, after its name.
+pub(crate) fn words(schema: &TableSchema, state: State<'_>) -> &'static str {
+    match (state, tags::one(schema, IMPORT)) {
+        (State::UnderWay, None) => "is being restored",
+        (State::UnderWay, Some(_)) => "is being imported",
+        (State::Failed(_), None) => "could not be restored, and can only be deleted",
+        (State::Failed(_), Some(_)) => "could not be imported, and can only be deleted",
+    }
+}
+
 /// The id of the backup that a table is being made of just now.
 pub(crate) fn under_way(schema: &TableSchema) -> Option<String> {
     match state(schema)? {
@@ -106,18 +132,23 @@ pub(crate) fn describe(
     arn_of: impl Fn(&str) -> String,
     object: &mut Object<'_>,
 ) {
-    let Some(Restored { backup, at, source }) = Restored::of(tags) else { return };
-    let table = arn_of(&source);
-    let state = state(schema);
-    let mut part = Object::open(object.member("RestoreSummary"));
-    part.string("SourceBackupArn", &format!("{table}/backup/{backup}"));
-    part.string("SourceTableArn", &table).json("RestoreDateTime", &seconds(at));
-    part.json("RestoreInProgress", if state == Some(State::UnderWay) { "true" } else { "false" });
-    part.close();
+    let (state, restored) = (state(schema), Restored::of(tags));
+    if let Some(Restored { backup, at, source }) = &restored {
+        let table = arn_of(source);
+        let is_under_way = state == Some(State::UnderWay);
+        let mut part = Object::open(object.member("RestoreSummary"));
+        part.string("SourceBackupArn", &format!("{table}/backup/{backup}"));
+        part.string("SourceTableArn", &table).json("RestoreDateTime", &seconds(*at));
+        part.json("RestoreInProgress", if is_under_way { "true" } else { "false" });
+        part.close();
+    }
     if let Some(State::Failed(why)) = state {
+        let made = tags.get(tags::CREATED).and_then(|millis| millis.parse().ok());
+        let at = restored.as_ref().map(|restored| restored.at).or(made);
+        let what = if restored.is_some() { "restore" } else { "import" };
         let mut part = Object::open(object.member("ArchivalSummary"));
-        part.json("ArchivalDateTime", &seconds(at));
-        part.string("ArchivalReason", &format!("the restore has failed: {why}"));
+        part.json("ArchivalDateTime", &seconds(at.unwrap_or(0)));
+        part.string("ArchivalReason", &format!("the {what} has failed: {why}"));
         part.close();
     }
 }
@@ -162,6 +193,39 @@ mod tests {
             end(options);
         };
         check(&ended, None, "ACTIVE", "");
+    }
+
+    /// *not-before-all*
+    #[test]
+    fn a_table_is_used_when_its_import_is_over() {
+        let check = |change: &dyn Fn(&mut TableOptions), import, said: &str| {
+            let imported = table(|options| {
+                let mut tags = Tags::new();
+                put_import("017-ab", &mut tags);
+                tags::set(options, &tags);
+                change(options);
+            });
+            assert_eq!(import_under_way(&imported), import);
+            assert_eq!(under_way(&imported), None);
+            assert_eq!(state(&imported).map_or("", |state| words(&imported, state)), said);
+            let (mut out, tags) = (String::new(), tags::of(&imported));
+            let mut object = Object::open(&mut out);
+            describe(&imported, &tags, str::to_owned, &mut object);
+            object.close();
+            assert_eq!(out.contains("the import has failed: no file"), said.contains("could not"));
+            assert!(!out.contains("RestoreSummary"), "{out}");
+        };
+        check(&begin, Some("017-ab"), "is being imported");
+        let failed = |options: &mut TableOptions| {
+            begin(options);
+            fail(options, "no file");
+        };
+        check(&failed, None, "could not be imported, and can only be deleted");
+        let ended = |options: &mut TableOptions| {
+            begin(options);
+            end(options);
+        };
+        check(&ended, None, "");
     }
 
     #[test]

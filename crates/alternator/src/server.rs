@@ -13,6 +13,7 @@ use crate::expression::Programs;
 use crate::met::Met;
 use crate::node::Node;
 use crate::owner;
+use crate::transfers;
 use runtime::Erased;
 use runtime::group;
 use runtime::net::{DetachedStream, ListenOptions, NetError, TcpListener, TcpStream};
@@ -21,6 +22,7 @@ use runtime::task::Scope;
 use runtime::time::{sleep, timeout};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use tls::Stream;
@@ -55,13 +57,14 @@ pub struct Server {
 
 impl Server {
     /// Starts the server of this shard. The shard's cluster, coordinator and processor must be in
-    /// `runtime::local`.
-    pub fn start() -> Rc<Server> {
+    /// `runtime::local`. `transfers`: the folder of the buckets of imports, if there is one.
+    pub fn start(transfers: Option<PathBuf>) -> Rc<Server> {
         owner::execute_for_others();
-        let node = Rc::new(Node::of_shard());
+        let node = Rc::new(Node::of_shard(transfers));
         runtime::local::set(node.clone());
         if runtime::shard_id() == 0 {
             drop(node.background.spawn(backups::keep(node.clone())));
+            drop(node.background.spawn(transfers::keep(node.clone())));
         }
         let server = Rc::new(Server {
             node,

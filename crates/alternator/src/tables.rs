@@ -23,7 +23,7 @@ use crate::throughput;
 use auth::{Permission, Resource};
 use cluster::{Authorizer, Cluster, Schema, SchemaChange};
 use model::schema::TableOptions;
-use model::{Keyspace, TableSchema, Type};
+use model::{Keyspace, TableId, TableSchema, Type};
 use plan::ddl::decide;
 use syntax::Position;
 use syntax::ast::{
@@ -49,6 +49,15 @@ pub(crate) struct Wanted {
     indexes: Vec<index::Wanted>,
     /// The backup that its items are of.
     pub(crate) restored: Option<Restored>,
+    /// The import that its items are of, and the id that the table gets.
+    pub(crate) import: Option<(String, TableId)>,
+}
+
+impl Wanted {
+    /// What the table is to be called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// `CreateTable`
@@ -79,7 +88,7 @@ pub(crate) async fn make(node: &Node, caller: &Caller, wanted: Wanted) -> Result
     if let Some(said) = said {
         keyspace.initial_tablets = said.parse().ok();
     }
-    let id = Cluster::new_table_id();
+    let id = wanted.import.as_ref().map_or_else(Cluster::new_table_id, |(_, id)| *id);
     if !wanted.indexes.is_empty() {
         check_views(node)?;
         keyspace = with_indexes(node, keyspace, said.is_some())?;
@@ -148,7 +157,7 @@ pub(crate) fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
     tags.insert(tags::CREATED.to_owned(), now.to_string());
     // No stream is what a table has anyway.
     let stream = streams::asked(request)?.filter(|it| *it != Specification::Close);
-    Ok(Wanted { name, keys, tags, stream, indexes, restored: None })
+    Ok(Wanted { name, keys, tags, stream, indexes, restored: None, import: None })
 }
 
 /// What is there in ScyllaDB or in the service, and not here yet.
@@ -198,7 +207,7 @@ fn replication(copies: usize) -> Property {
     Property { name: named("replication"), value: PropertyValue::Map(pairs) }
 }
 
-fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<TableSchema, Error> {
+fn schema_of(wanted: &Wanted, keyspace: &str, id: TableId) -> Result<TableSchema, Error> {
     let mut builder = TableSchema::builder(keyspace, &wanted.name, id);
     let mut keys = wanted.keys.iter();
     if let Some((name, ty)) = keys.next() {
@@ -213,6 +222,10 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: model::TableId) -> Result<Tabl
     let mut tags = wanted.tags.clone();
     if let Some(restored) = &wanted.restored {
         restored.put(&mut tags);
+        restored::begin(&mut options);
+    }
+    if let Some((import, _)) = &wanted.import {
+        restored::put_import(import, &mut tags);
         restored::begin(&mut options);
     }
     tags::set(&mut options, &tags);

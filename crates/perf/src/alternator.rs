@@ -69,7 +69,7 @@ async fn serve(bench: &Bench) -> Result<SocketAddr, String> {
         }
     };
     runtime::on_all_shards(|| async {
-        Server::start();
+        Server::start(None);
     })
     .await;
     let plain = Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));

@@ -9,27 +9,36 @@ use crate::maintenance;
 use alternator::{Ports, Server};
 use options::{Source, Values};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PLAIN: &str = "alternator_port";
 const ENCRYPTED: &str = "alternator_https_port";
 const ADDRESS: &str = "alternator_address";
+const TRANSFERS: &str = "alternator_transfer_directory";
 
 /// Where it is to be served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     ports: Ports,
     /// Whether the operator has asked for these ports.
     is_asked: bool,
+    /// The folder of the buckets of imports, if there is one.
+    transfers: Option<PathBuf>,
 }
 
 /// The error names the option.
 pub(crate) fn wanted(values: &Values) -> Result<Wanted, String> {
+    let transfers = match values.text(TRANSFERS) {
+        "" => None,
+        folder if Path::new(folder).is_absolute() => Some(PathBuf::from(folder)),
+        folder => return Err(format!("option {TRANSFERS}: {folder} does not begin with a slash")),
+    };
     let is_asked = [PLAIN, ENCRYPTED].iter().any(|name| values.source(name) != Source::Default);
     let is_guarded = values.flag("alternator_enforce_authorization");
     let is_open = values.text("authenticator").ends_with("AllowAllAuthenticator");
     if maintenance::is_mode(values) || !(is_asked || is_guarded || is_open) {
-        return Ok(Wanted::default());
+        return Ok(Wanted { transfers, ..Wanted::default() });
     }
     let address = match values.text(ADDRESS) {
         "" => node::address(values, "rpc_address")?,
@@ -51,13 +60,14 @@ pub(crate) fn wanted(values: &Values) -> Result<Wanted, String> {
         let option = alternator::ENCRYPTION;
         return Err(format!("option {ENCRYPTED}: needs certificate and keyfile of {option}"));
     }
-    Ok(Wanted { ports: Ports { plain, encrypted }, is_asked })
+    Ok(Wanted { ports: Ports { plain, encrypted }, is_asked, transfers })
 }
 
 /// Serves it, where it is wanted, from all shards.
 pub(crate) async fn start(wanted: Wanted) -> Result<(), String> {
-    runtime::on_all_shards(|| async {
-        Server::start();
+    let transfers = wanted.transfers;
+    runtime::on_all_shards(move || async move {
+        Server::start(transfers);
     })
     .await;
     let server = runtime::local::get::<Server>();
@@ -101,7 +111,7 @@ mod tests {
             let entries = value.split(' ').map(str::to_owned).collect();
             values.set(name, entries, Source::CommandLine).expect("an option");
         }
-        let Wanted { ports, is_asked } = wanted(&values).ok()?;
+        let Wanted { ports, is_asked, .. } = wanted(&values).ok()?;
         let port = |address: Option<SocketAddr>| address.map(|address| address.port());
         Some(([port(ports.plain), port(ports.encrypted)], is_asked))
     }
@@ -119,5 +129,7 @@ mod tests {
         let keys = (alternator::ENCRYPTION, "certificate=c keyfile=k");
         assert_eq!(found(&[(ENCRYPTED, "8043"), keys]), Some(([None, Some(8043)], true)));
         assert_eq!(found(&[(ENCRYPTED, "8043")]), None);
+        assert_eq!(found(&[(TRANSFERS, "/a/b")]), Some(([Some(8000), None], false)));
+        assert_eq!(found(&[(TRANSFERS, "a/b")]), None);
     }
 }

@@ -180,7 +180,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
     notify::status("joining the cluster");
     node::joined().await?;
     let bound = listen(plan).await?;
-    dynamo::start(plan.dynamo).await?;
+    dynamo::start(plan.dynamo.clone()).await?;
     let provide = move || async move {
         tables::provide(bound);
         large_data::provide();

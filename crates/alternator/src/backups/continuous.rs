@@ -1,5 +1,5 @@
 //! What the service has beside backups on demand, and is not here: recovery to a point in time, and
-//! the export and import of tables. Asked for by name, each says so in an error of its kind.
+//! the export of tables. Asked for by name, each says so in an error of its kind.
 
 use super::operations::as_table_not_found;
 use crate::error::{Error, Kind};
@@ -69,46 +69,19 @@ pub(crate) fn export(node: &Node, body: &str) -> Result<String, Error> {
     Err(unavailable(&table(node, &request, "TableArn")?.name))
 }
 
-/// `ImportTable`: refused.
-pub(crate) fn import(body: &str) -> Result<String, Error> {
-    Request::parse(body.as_bytes())?;
-    Err(Error::validation(
-        "ImportTable is not supported: tables are filled by BatchWriteItem, or over CQL by nereid \
-         load",
-    ))
-}
-
 /// `ListExports`: there are none.
 pub(crate) fn list_exports(body: &str) -> Result<String, Error> {
-    none(body, "ExportSummaries")
-}
-
-/// `ListImports`: there are none.
-pub(crate) fn list_imports(body: &str) -> Result<String, Error> {
-    none(body, "ImportSummaryList")
-}
-
-fn none(body: &str, list: &str) -> Result<String, Error> {
     Request::parse(body.as_bytes())?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
-    object.json(list, "[]");
+    object.json("ExportSummaries", "[]");
     object.close();
     Ok(out)
 }
 
 /// `DescribeExport`: there is none of any name.
 pub(crate) fn describe_export(body: &str) -> Result<String, Error> {
-    unknown(body, ("ExportArn", "Export"), Kind::ExportNotFound)
-}
-
-/// `DescribeImport`: there is none of any name.
-pub(crate) fn describe_import(body: &str) -> Result<String, Error> {
-    unknown(body, ("ImportArn", "Import"), Kind::ImportNotFound)
-}
-
-fn unknown(body: &str, (name, what): (&str, &str), kind: Kind) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let arn: String = request.need_string(name)?.chars().take(300).collect();
-    Err(Error::new(kind, format!("{what} not found: {arn}")))
+    let arn: String = request.need_string("ExportArn")?.chars().take(300).collect();
+    Err(Error::new(Kind::ExportNotFound, format!("Export not found: {arn}")))
 }

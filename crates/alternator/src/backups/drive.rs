@@ -123,7 +123,7 @@ pub(crate) async fn keep(node: Rc<Node>) {
     let under_way: Rc<RefCell<BTreeSet<TableId>>> = Rc::default();
     let mut looked_at: Option<Instant> = None;
     loop {
-        let leads = leads(&node);
+        let leads = node.leads();
         if leads {
             begin_restores(&node, &under_way);
         }
@@ -138,13 +138,6 @@ pub(crate) async fn keep(node: Rc<Node>) {
         }
         node.cluster.changed_within(LOOK_PERIOD).await;
     }
-}
-
-/// Whether this is the first of the nodes that are alive.
-fn leads(node: &Node) -> bool {
-    let (topology, me) = (node.cluster.topology(), node.cluster.node().host_id);
-    let hosts = topology.present().map(|member| member.host_id);
-    hosts.filter(|host| node.cluster.is_alive(*host)).all(|host| me <= host)
 }
 
 /// What was left behind: backups whose making was given up, and whose removal was not completed.
@@ -277,7 +270,7 @@ async fn restore(node: &Node, id: TableId) {
             }
             return;
         };
-        if !leads(node) {
+        if !node.leads() {
             return;
         }
         let name = &entry.schema.name;

@@ -25,8 +25,8 @@ mod records;
 mod request;
 
 pub(crate) use continuous::{
-    describe as describe_continuous, describe_export, describe_import, export, import,
-    list_exports, list_imports, restore_to_point, update as update_continuous,
+    describe as describe_continuous, describe_export, export, list_exports, restore_to_point,
+    update as update_continuous,
 };
 pub(crate) use drive::keep;
 pub(crate) use operations::{create, delete, describe, list, restore};

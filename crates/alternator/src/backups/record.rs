@@ -4,7 +4,7 @@
 //!  - *times-are-order*: ids ascend with the times at which backups were asked for.
 
 use crate::error::{Error, Kind};
-use crate::json::{Json, Object, write_list, write_string};
+use crate::json::{Json, Object, write_list};
 use crate::number::Number;
 use crate::request::Request;
 use crate::restored::seconds;
@@ -294,13 +294,6 @@ pub(crate) fn time_of(request: &Request<'_>, name: &str) -> Result<Option<i64>, 
         Error::serialization(format!("{name} is {}, not a time", json.kind().name()))
     })?;
     Ok(Some((secs * 1000.0).round() as i64))
-}
-
-/// The text of a value of a request in which names of strings are told.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::new();
-    write_string(text, &mut out);
-    out
 }
 
 #[cfg(test)]

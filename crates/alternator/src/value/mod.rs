@@ -242,7 +242,8 @@ fn set<T: Ord>(
     }
 }
 
-fn binary(text: &str) -> Result<Vec<u8>, Error> {
+/// The bytes that a text in base64 stands for.
+pub(crate) fn binary(text: &str) -> Result<Vec<u8>, Error> {
     let refused =
         |_| Error::serialization("Invalid base64: a value of type B or BS is not encoded");
     STANDARD.decode(text).map_err(refused)

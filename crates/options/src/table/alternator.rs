@@ -58,6 +58,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         "Leave the type of the body out of answers",
     )
     .live(),
+    text(
+        "alternator_transfer_directory",
+        "",
+        "Folder of the buckets of imports and exports; none: there are none",
+    ),
     text("alternator_describe_endpoints", "", "What DescribeEndpoints answers").live(),
     number(
         "alternator_describe_table_info_cache_validity_in_seconds",

@@ -14,6 +14,8 @@ pub struct DirEntry {
     pub name: String,
     /// Whether it is a directory itself.
     pub is_dir: bool,
+    /// Whether it is a regular file: neither a directory nor a link, wherever that leads.
+    pub is_file: bool,
     /// Its size in bytes; 0 for a directory.
     pub len: u64,
 }
@@ -135,9 +137,10 @@ fn list(path: &Path) -> std::io::Result<Vec<DirEntry>> {
         let entry = entry?;
         // The entry may be removed meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
-        let is_dir = metadata.is_dir();
+        let (is_dir, is_file) = (metadata.is_dir(), metadata.is_file());
         let name = entry.file_name().to_string_lossy().into_owned();
-        entries.push(DirEntry { name, is_dir, len: if is_dir { 0 } else { metadata.len() } });
+        let len = if is_dir { 0 } else { metadata.len() };
+        entries.push(DirEntry { name, is_dir, is_file, len });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)

@@ -510,7 +510,7 @@ impl SimDisk {
         let Node::Dir(dir) = &self.nodes[dir] else { return Err(libc::ENOTDIR) };
         let entry = |(name, inode): (&String, &Inode)| {
             let Metadata { is_dir, len, .. } = self.metadata(*inode);
-            DirEntry { name: name.clone(), is_dir, len }
+            DirEntry { name: name.clone(), is_dir, is_file: !is_dir, len }
         };
         Ok(dir.live.iter().map(entry).collect())
     }

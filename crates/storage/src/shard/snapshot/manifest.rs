@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, len: u64) -> DirEntry {
-        DirEntry { name: name.to_owned(), is_dir: false, len }
+        DirEntry { name: name.to_owned(), is_dir: false, is_file: true, len }
     }
 
     #[test]

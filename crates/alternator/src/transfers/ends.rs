@@ -1,0 +1,113 @@
+//! How imports end: in the record, then in the table. (*told-by-the-record*)
+
+use super::fill::{Source, Stopped, fill, now};
+use super::record::{Failure, Record, Status};
+use super::records;
+use crate::error::Error;
+use crate::node::{Node, changed};
+use crate::restored;
+use cluster::{Schema, SchemaChange};
+use model::TableId;
+use model::schema::TableOptions;
+use runtime::sync::Semaphore;
+use runtime::time::sleep;
+use std::time::Duration;
+
+/// Imports of a shard that go on at once; others wait for their turn.
+const AT_ONCE: usize = 2;
+/// Before what failed is tried again; doubled, up to the most.
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Whose turn it is. Stands in `runtime::local`.
+struct Turns(Semaphore);
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns(Semaphore::new(AT_ONCE, usize::MAX))
+    }
+}
+
+/// Brings an import to its end, which is written down.
+pub(super) async fn run(node: &Node, mut record: Record, source: Source) {
+    let turns = runtime::local::get_or_default::<Turns>();
+    let Ok(_turn) = turns.0.acquire(1).await else { return };
+    match fill(node, &mut record, &source).await {
+        Ok(()) => end(node, record, None).await,
+        Err(Stopped::Failed(failure)) => end(node, record, Some(failure)).await,
+        Err(Stopped::Ended) => {
+            tracing::warn!(target: "imports", "import {} was given up by others", record.id);
+        }
+    }
+}
+
+/// Writes down how an import has ended, until that is done.
+async fn end(node: &Node, record: Record, failure: Option<Failure>) {
+    let record = ended(record, failure);
+    let mut pause = PAUSE;
+    loop {
+        let noted = match records::note(node, &record).await {
+            Ok(_) => settle(node, &record).await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = noted else { break };
+        let id = &record.id;
+        tracing::warn!(target: "imports", "that import {id} has ended is noted later: {error}");
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+    let Record { id, counts, .. } = &record;
+    match &record.failure {
+        None => tracing::info!(target: "imports", "import {id} is completed: {counts:?}"),
+        Some(Failure { code, message }) => {
+            tracing::error!(target: "imports", "import {id} has failed: {code}: {message}");
+        }
+    }
+}
+
+/// A record as it is when its import is over.
+pub(super) fn ended(record: Record, failure: Option<Failure>) -> Record {
+    let status = if failure.is_some() { Status::Failed } else { Status::Completed };
+    Record { status, ended: Some(now()), failure, ..record }
+}
+
+/// Has the table of an import follow what its record says, if that is over. (*told-by-the-record*)
+pub(super) async fn settle(node: &Node, record: &Record) -> Result<(), Error> {
+    // What was written down may be something else than was to be.
+    let record = records::find(node, &record.id).await?;
+    match record {
+        Some(record) => settle_table(node, record.table_id, Some(&record)).await,
+        None => Ok(()),
+    }
+}
+
+/// The same of a table, given the record of its import; `None`: it has none.
+pub(super) async fn settle_table(
+    node: &Node,
+    id: TableId,
+    record: Option<&Record>,
+) -> Result<(), Error> {
+    let why = match record.map(|record| (record.status, &record.failure)) {
+        Some((Status::InProgress, _)) => return Ok(()),
+        Some((Status::Completed, _)) => None,
+        Some((Status::Failed, failure)) => {
+            Some(failure.as_ref().map_or(String::new(), |failure| failure.message.clone()))
+        }
+        None => Some("nothing is known of it".to_owned()),
+    };
+    let change = move |schema: &Schema| {
+        let Some(entry) = schema.table_by_id(id) else { return Ok(Vec::new()) };
+        if restored::import_under_way(&entry.schema).is_none() {
+            return Ok(Vec::new());
+        }
+        let mut options: TableOptions = entry.schema.options.clone();
+        match &why {
+            None => restored::end(&mut options),
+            Some(why) => restored::fail(&mut options, why),
+        }
+        let built = entry.schema.edit().options(options).build();
+        let altered = built.map_err(|invalid| Error::validation(invalid.to_string()))?;
+        Ok(vec![SchemaChange::AlterTable(altered)])
+    };
+    changed(node.cluster.change_schema(change).await).map(drop)
+}
