@@ -302,17 +302,12 @@ def test_recovery_to_a_point_in_time_is_refused_by_name(db):
             assert described["ContinuousBackupsStatus"] == "DISABLED"
             point = described["PointInTimeRecoveryDescription"]
             assert point == {"PointInTimeRecoveryStatus": "DISABLED"}
-        arn = client.describe_table(TableName=t.name)["Table"]["TableArn"]
-        unavailable = "PointInTimeRecoveryUnavailableException"
-        error(unavailable, client.restore_table_to_point_in_time, SourceTableName=t.name,
+        error("PointInTimeRecoveryUnavailableException", client.restore_table_to_point_in_time, SourceTableName=t.name,
               TargetTableName="copy", UseLatestRestorableTime=True)
-        error(unavailable, client.export_table_to_point_in_time, TableArn=arn, S3Bucket="bucket")
         error("TableNotFoundException", client.restore_table_to_point_in_time,
               SourceTableName="nobody", TargetTableName="copy")
         error("TableNotFoundException", client.update_continuous_backups, TableName="nobody",
               PointInTimeRecoverySpecification=said)
-        assert client.list_exports()["ExportSummaries"] == []
-        error("ExportNotFoundException", client.describe_export, ExportArn=arn + "/export/0123456789")
 
 
 def inject(node, point, method="POST"):

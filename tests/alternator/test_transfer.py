@@ -1,6 +1,9 @@
-"""Tables that are filled by files."""
+"""Tables that are filled by files, and tables that become files."""
+import base64
 import csv
+import datetime
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -14,7 +17,7 @@ import boto3
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 from botocore.exceptions import ClientError
-from door import dynamodb, unchecked
+from door import dynamodb, table, unchecked
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
@@ -97,7 +100,6 @@ def line(item):
 
     def plain(value):
         if isinstance(value, bytes):
-            import base64
             return base64.b64encode(value).decode()
         if isinstance(value, dict):
             return {name: plain(part) for name, part in value.items()}
@@ -156,9 +158,9 @@ def test_items_of_all_types_come_in(db, buckets):
     assert items(t) == sorted(expected, key=lambda item: (item["p"], item["c"]))
     # It is a table as others are.
     t.put_item(Item={"p": "p1", "c": 1, "later": True})
-    table = client.describe_table(TableName="typed")["Table"]
-    assert table["TableStatus"] == "ACTIVE" and "ArchivalSummary" not in table
-    assert table["TableArn"] == described["TableArn"] and table["TableId"] == described["TableId"]
+    found = client.describe_table(TableName="typed")["Table"]
+    assert found["TableStatus"] == "ACTIVE" and "ArchivalSummary" not in found
+    assert found["TableArn"] == described["TableArn"] and found["TableId"] == described["TableId"]
     t.delete()
 
 
@@ -224,9 +226,9 @@ def test_a_file_that_is_damaged_fails_an_import(db, buckets):
         described = run(client, name, name, **facts)
         assert described["ImportStatus"] == "FAILED", described
         assert described["FailureCode"] == "InvalidFile" and name in described["FailureMessage"]
-        table = client.describe_table(TableName=name)["Table"]
-        assert table["TableStatus"] == "ARCHIVED"
-        assert "the import has failed" in table["ArchivalSummary"]["ArchivalReason"]
+        found = client.describe_table(TableName=name)["Table"]
+        assert found["TableStatus"] == "ARCHIVED"
+        assert "the import has failed" in found["ArchivalSummary"]["ArchivalReason"]
         error("ResourceNotFoundException", client.scan, TableName=name)
         client.delete_table(TableName=name)
 
@@ -306,7 +308,7 @@ def test_lists_have_what_is_asked_for(db, buckets):
     for name in ("list.a", "list.b", "list.a"):
         arns.append(run(client, name, "list/")["ImportArn"])
         client.delete_table(TableName=name)
-    table = arns[0].split("/import/")[0]
+    of_a = arns[0].split("/import/")[0]
 
     def listed(**facts):
         found, start = [], {}
@@ -317,7 +319,7 @@ def test_lists_have_what_is_asked_for(db, buckets):
         return [arn for arn in found if arn in arns]
 
     assert listed() == listed(PageSize=1) == arns
-    assert listed(TableArn=table) == listed(TableArn=table, PageSize=1) == [arns[0], arns[2]]
+    assert listed(TableArn=of_a) == listed(TableArn=of_a, PageSize=1) == [arns[0], arns[2]]
     [one] = client.list_imports(TableArn=arns[1].split("/import/")[0])["ImportSummaryList"]
     assert one["ImportStatus"] == "COMPLETED" and one["InputFormat"] == "DYNAMODB_JSON"
     assert one["S3BucketSource"] == {"S3Bucket": "files", "S3KeyPrefix": "list/"}
@@ -420,5 +422,176 @@ def test_an_import_of_a_node_that_died_has_failed(buckets):
         nodes[2].wait_for_log(f"{STEP}: waiting")
         nodes[2].kill()
         described = ended(client, arn, 180)
-        assert described["FailureMessage"] == "the node that imported is dead"
+        assert described["FailureMessage"] == "its node is dead"
         until(lambda: client.describe_table(TableName="half")["Table"]["TableStatus"] == "ARCHIVED")
+
+
+def arn_of(t):
+    return t.meta.client.describe_table(TableName=t.name)["Table"]["TableArn"]
+
+
+def exported(t, seconds=60, bucket="files", **facts):
+    """The description of an export that is over."""
+    client = t.meta.client
+    made = client.export_table_to_point_in_time(TableArn=arn_of(t), S3Bucket=bucket, **facts)
+    return export_ended(client, made["ExportDescription"]["ExportArn"], seconds)
+
+
+def export_ended(client, arn, seconds=60):
+    def described():
+        return client.describe_export(ExportArn=arn)["ExportDescription"]
+    until(lambda: described()["ExportStatus"] != "IN_PROGRESS", seconds)
+    return described()
+
+
+def checked(path):
+    """The text of a file beside which its sum is."""
+    data = path.read_bytes()
+    sums = path.with_suffix(".md5").read_text()
+    assert base64.b64encode(hashlib.md5(data).digest()).decode() == sums
+    return data.decode()
+
+
+def lines_of(buckets, described):
+    """What an export has, each file of which is as its manifest says."""
+    bucket = buckets / described["S3Bucket"]
+    summary = json.loads(checked(bucket / described["ExportManifest"]))
+    assert summary["exportArn"] == described["ExportArn"]
+    assert summary["itemCount"] == described["ItemCount"]
+    assert summary["billedSizeBytes"] == described["BilledSizeBytes"]
+    assert summary["tableArn"] == described["TableArn"] and summary["outputFormat"] == "DYNAMODB_JSON"
+    found = []
+    for one in checked(bucket / summary["manifestFilesS3Key"]).splitlines():
+        one = json.loads(one)
+        data = (bucket / one["dataFileS3Key"]).read_bytes()
+        digest = hashlib.md5(data)
+        assert base64.b64encode(digest.digest()).decode() == one["md5Checksum"]
+        assert one["etag"] == digest.hexdigest() + "-1"
+        lines = gzip.decompress(data).decode().splitlines()
+        assert len(lines) == one["itemCount"]
+        found += lines
+    assert len(found) == summary["itemCount"]
+    folder = (bucket / described["ExportManifest"]).parent
+    assert (folder / "_started").exists()
+    assert folder.name == described["ExportArn"].rsplit("/", 1)[1]
+    return found
+
+
+@pytest.mark.parametrize("prefix", [{}, {"S3Prefix": "out/a b"}, {"S3Prefix": "out/"}])
+def test_what_was_exported_can_be_imported(db, buckets, prefix):
+    rng = random.Random(23)
+    client = db.meta.client
+    with table(db, range_type="N") as t:
+        expected = [{"p": f"p{n % 40}", "c": n, **{f"a{i}": drawn(rng) for i in range(4)}}
+                    for n in range(1500)]
+        expected += [{"p": "large", "c": n, "x": chr(65 + n) * 300_000} for n in range(8)]
+        with t.batch_writer() as batch:
+            for item in expected:
+                batch.put_item(Item=item)
+        for n in range(0, 1500, 10):
+            t.delete_item(Key={"p": f"p{n % 40}", "c": n})
+        expected = items(t)
+        described = exported(t, **prefix)
+        assert described["ExportStatus"] == "COMPLETED", described
+        assert (described["ItemCount"], described["ExportType"]) == (1358, "FULL_EXPORT")
+        assert described["TableArn"] == arn_of(t)
+        lines = lines_of(buckets, described)
+        assert {tuple(json.loads(one)) for one in lines} == {("Item",)}
+    data = described["ExportManifest"].replace("manifest-summary.json", "data/")
+    came = run(client, "came.back", data, {"range_type": "N"}, InputCompressionType="GZIP")
+    assert counts(came) == (1358, 1358, 0)
+    assert items(db.Table("came.back")) == expected
+    db.Table("came.back").delete()
+
+
+def test_what_is_wrong_with_an_export_is_said(db, node, buckets, tmp_path):
+    client = unchecked(node)
+    act = client.export_table_to_point_in_time
+    with table(db) as t:
+        t.put_item(Item={"p": "1"})
+        arn = arn_of(t)
+        wrong = "ValidationException"
+        good = {"TableArn": arn, "S3Bucket": "files"}
+        error(wrong, act, **{**good, "S3Bucket": "nobody"})
+        error(wrong, act, **good, ExportFormat="ION")
+        error("TableNotFoundException", act, TableArn=arn + "x", S3Bucket="files")
+        now = datetime.datetime.now(datetime.timezone.utc)
+        for minutes in (-10, 10):
+            time_of = now + datetime.timedelta(minutes=minutes)
+            words = error("InvalidExportTimeException", act, **good, ExportTime=time_of)
+            assert "present" in words
+        error("PointInTimeRecoveryUnavailableException", act, **good, ExportType="INCREMENTAL_EXPORT")
+        # Nothing leads out of the folder.
+        os.symlink(tmp_path, buckets / "linked")
+        os.symlink(tmp_path, buckets / "files" / "elsewhere")
+        (buckets / "files" / "plain").write_text("a file")
+        for bucket in ("..", ".", "", "../beside", str(tmp_path), "linked", "files/.."):
+            error(wrong, act, TableArn=arn, S3Bucket=bucket)
+        for prefix in ("..", "../x", "/", str(tmp_path), "a/../../x", "elsewhere", "elsewhere/x", "plain",
+                       "plain/x", "a//b", "a\0b"):
+            error(wrong, act, **good, S3Prefix=prefix)
+        assert list(tmp_path.iterdir()) == []
+        for path in (buckets / "linked", buckets / "files" / "elsewhere", buckets / "files" / "plain"):
+            path.unlink()
+        assert client.list_exports(TableArn=arn)["ExportSummaries"] == []
+        unknown = arn + "/export/0123456789"
+        error("ExportNotFoundException", client.describe_export, ExportArn=unknown)
+        error(wrong, client.describe_export, ExportArn=arn)
+        error(wrong, client.list_exports, MaxResults=26)
+        # A time that is near is the present; the same token is the same export.
+        facts = {**good, "ExportTime": datetime.datetime.now(datetime.timezone.utc), "ClientToken": "e"}
+        first = act(**facts)["ExportDescription"]["ExportArn"]
+        assert act(**facts)["ExportDescription"]["ExportArn"] == first
+        error("ExportConflictException", act, **{**facts, "S3Prefix": "other"})
+        assert export_ended(client, first)["ItemCount"] == 1
+        arns = [first, exported(t)["ExportArn"], exported(t)["ExportArn"]]
+        found, start = [], {}
+        while start is not None:
+            page = client.list_exports(TableArn=arn, MaxResults=1, **start)
+            found += [one["ExportArn"] for one in page["ExportSummaries"]]
+            start = {"NextToken": page["NextToken"]} if "NextToken" in page else None
+        assert found == arns
+    with table(db) as t:
+        empty = exported(t)
+        assert lines_of(buckets, empty) == [] and empty["ItemCount"] == 0
+
+
+def test_an_export_whose_node_has_stopped_has_failed(buckets):
+    step = "alternator_export_step"
+    with Node("--alternator-transfer-directory", str(buckets)) as node:
+        db = dynamodb(node)
+        client = db.meta.client
+        with table(db) as t:
+            t.put_item(Item={"p": "1"})
+            inject(node, step)
+            act = client.export_table_to_point_in_time
+            made = act(TableArn=arn_of(t), S3Bucket="files", S3Prefix="cut")["ExportDescription"]
+            assert made["ExportStatus"] == "IN_PROGRESS"
+            node.wait_for_log(f"{step}: waiting")
+            node.kill()
+            node.start()
+            described = export_ended(client, made["ExportArn"])
+            assert (described["ExportStatus"], described["FailureCode"]) == ("FAILED", "NodeStopped")
+            [folder] = (buckets / "files" / "cut" / "AWSDynamoDB").iterdir()
+            assert not (folder / "manifest-summary.json").exists()
+            assert lines_of(buckets, exported(t)) == ['{"Item":{"p":{"S":"1"}}}']
+
+
+def test_who_may_export():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1")
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+        roles = {}
+        for role in ("cassandra", "app"):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            roles[role] = dynamodb(node, role, row.salted_hash)
+        with table(roles["cassandra"]) as t:
+            act, arn = roles["app"].meta.client.export_table_to_point_in_time, arn_of(t)
+            error("AccessDeniedException", act, TableArn=arn, S3Bucket="files")
+            session.execute(f'GRANT SELECT ON "alternator_{t.name}"."{t.name}" TO app')
+            # He may; but the option names no folder.
+            words = error("ValidationException", act, TableArn=arn, S3Bucket="files")
+            assert "alternator_transfer_directory" in words

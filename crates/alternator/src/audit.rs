@@ -151,22 +151,21 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
                 "RestoreTableFromBackup" | "RestoreTableToPointInTime" => "TargetTableName",
                 "DescribeBackup" | "DeleteBackup" => "BackupArn",
                 "DescribeImport" => "ImportArn",
-                "ListImports" => "TableArn",
+                "DescribeExport" => "ExportArn",
+                "ListImports" | "ListExports" => "TableArn",
                 _ => "TableName",
             };
-            let part = match name {
-                "ImportTable" => request.get("TableCreationParameters"),
-                _ => None,
+            let given = match name {
+                "ImportTable" => imported(&request),
+                _ => request.string(field).ok()?,
             };
-            let part = part.and_then(|json| Request::of(json, "a part").ok());
-            let named = part.as_ref().unwrap_or(&request);
-            let Some(given) = named.string(field).ok()? else {
+            let Some(given) = given else {
                 // *no-table-always*
                 let is_asked = covers(category, "", "");
                 return is_asked.then(|| whole(String::new(), String::new()))?;
             };
-            // The name of a backup, or an import, goes on after that of its table.
-            let ends = ["/backup/", "/import/"];
+            // The name of a backup, and its like, goes on after that of its table.
+            let ends = ["/backup/", "/import/", "/export/"];
             let of = ends.iter().find_map(|end| given.split_once(end));
             let of = of.map_or(&*given, |(table, _)| table);
             let (keyspace, table) = place(of);
@@ -174,6 +173,11 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
             whole(keyspace.into_owned(), table.to_owned())
         }
     }
+}
+
+/// The table that an import is to make.
+fn imported<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
+    request.get("TableCreationParameters")?.member("TableName")?.string()
 }
 
 /// The lists of requests of several statements.

@@ -13,12 +13,14 @@ pub enum Kind {
     ConditionalCheckFailed,
     ContinuousBackupsUnavailable,
     DuplicateItem,
+    ExportConflict,
     ExportNotFound,
     IdempotentParameterMismatch,
     ImportConflict,
     ImportNotFound,
     IncompleteSignature,
     InternalServer,
+    InvalidExportTime,
     InvalidSignature,
     ItemCollectionSizeLimitExceeded,
     LimitExceeded,
@@ -54,12 +56,14 @@ impl Kind {
                 (DYNAMODB, "ContinuousBackupsUnavailableException")
             }
             Kind::DuplicateItem => (DYNAMODB, "DuplicateItemException"),
+            Kind::ExportConflict => (DYNAMODB, "ExportConflictException"),
             Kind::ExportNotFound => (DYNAMODB, "ExportNotFoundException"),
             Kind::IdempotentParameterMismatch => (DYNAMODB, "IdempotentParameterMismatchException"),
             Kind::ImportConflict => (DYNAMODB, "ImportConflictException"),
             Kind::ImportNotFound => (DYNAMODB, "ImportNotFoundException"),
             Kind::IncompleteSignature => (CORAL, "IncompleteSignatureException"),
             Kind::InternalServer => (DYNAMODB, "InternalServerError"),
+            Kind::InvalidExportTime => (DYNAMODB, "InvalidExportTimeException"),
             Kind::InvalidSignature => (CORAL, "InvalidSignatureException"),
             Kind::ItemCollectionSizeLimitExceeded => {
                 (DYNAMODB, "ItemCollectionSizeLimitExceededException")

@@ -45,6 +45,7 @@ pub(crate) enum Kind {
     /// A table that is being restored.
     Restore,
     Import,
+    Export,
 }
 
 impl Kind {
@@ -53,6 +54,7 @@ impl Kind {
             Kind::Backup => "backup",
             Kind::Restore => "restore",
             Kind::Import => "import",
+            Kind::Export => "export",
         }
     }
 }

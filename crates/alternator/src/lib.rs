@@ -13,7 +13,7 @@
 //! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
 //! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
 //! `streams`, `tables`, `kept` (what nodes keep of the next two), `backups`, `transfers`
-//! (imports), `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
+//! (imports and exports), `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
 //! `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants

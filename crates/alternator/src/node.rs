@@ -56,7 +56,7 @@ pub(crate) struct Node {
     pub(crate) background: Scope,
     /// When it began, milliseconds.
     pub(crate) started: i64,
-    /// The folder of the buckets of imports, if there is one.
+    /// The folder of the buckets of imports and exports, if there is one.
     pub(crate) transfers: Option<PathBuf>,
 }
 

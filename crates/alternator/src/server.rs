@@ -57,7 +57,7 @@ pub struct Server {
 
 impl Server {
     /// Starts the server of this shard. The shard's cluster, coordinator and processor must be in
-    /// `runtime::local`. `transfers`: the folder of the buckets of imports, if there is one.
+    /// `runtime::local`. `transfers`: the folder of buckets, if there is one.
     pub fn start(transfers: Option<PathBuf>) -> Rc<Server> {
         owner::execute_for_others();
         let node = Rc::new(Node::of_shard(transfers));

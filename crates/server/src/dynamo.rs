@@ -23,7 +23,7 @@ pub(crate) struct Wanted {
     ports: Ports,
     /// Whether the operator has asked for these ports.
     is_asked: bool,
-    /// The folder of the buckets of imports, if there is one.
+    /// The folder of the buckets of imports and exports, if there is one.
     transfers: Option<PathBuf>,
 }
 

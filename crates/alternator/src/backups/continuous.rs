@@ -1,9 +1,8 @@
-//! What the service has beside backups on demand, and is not here: recovery to a point in time, and
-//! the export of tables. Asked for by name, each says so in an error of its kind.
+//! What the service has beside backups on demand, and is not here: recovery to a point in time.
+//! Asked for by name, it says so in an error of its kind.
 
 use super::operations::as_table_not_found;
 use crate::error::{Error, Kind};
-use crate::json::Object;
 use crate::node::Node;
 use crate::request::Request;
 use crate::table::Table;
@@ -60,28 +59,4 @@ pub(crate) fn restore_to_point(node: &Node, body: &str) -> Result<String, Error>
     let name =
         if request.get("SourceTableName").is_some() { "SourceTableName" } else { "SourceTableArn" };
     Err(unavailable(&table(node, &request, name)?.name))
-}
-
-/// `ExportTableToPointInTime`: the same.
-pub(crate) fn export(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    request.need_string("S3Bucket")?;
-    Err(unavailable(&table(node, &request, "TableArn")?.name))
-}
-
-/// `ListExports`: there are none.
-pub(crate) fn list_exports(body: &str) -> Result<String, Error> {
-    Request::parse(body.as_bytes())?;
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    object.json("ExportSummaries", "[]");
-    object.close();
-    Ok(out)
-}
-
-/// `DescribeExport`: there is none of any name.
-pub(crate) fn describe_export(body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let arn: String = request.need_string("ExportArn")?.chars().take(300).collect();
-    Err(Error::new(Kind::ExportNotFound, format!("Export not found: {arn}")))
 }

@@ -25,8 +25,8 @@ mod records;
 mod request;
 
 pub(crate) use continuous::{
-    describe as describe_continuous, describe_export, export, list_exports, restore_to_point,
-    update as update_continuous,
+    describe as describe_continuous, restore_to_point, update as update_continuous,
 };
 pub(crate) use drive::keep;
-pub(crate) use operations::{create, delete, describe, list, restore};
+pub(crate) use operations::{as_table_not_found, create, delete, describe, list, restore};
+pub(crate) use record::{new_id, time_of};

@@ -27,7 +27,7 @@ const LISTED_MAX: usize = 100;
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// The error of a table that is not there, as operations on backups have it.
-pub(super) fn as_table_not_found(error: Error) -> Error {
+pub(crate) fn as_table_not_found(error: Error) -> Error {
     match error.kind {
         Kind::ResourceNotFound => Error::new(Kind::TableNotFound, error.message),
         _ => error,

@@ -1,15 +1,16 @@
-//! What nodes have left of imports.
+//! What nodes have left of imports and exports.
 //!
 //! Invariants
-//!  - *ends-some-day*: an import whose node has stopped is written down as failed: by that node
-//!    when it has started again, or by the first of those that are alive when it was seen dead for
+//!  - *ends-some-day*: one whose node has stopped is written down as failed: by that node when it
+//!    has started again, or by the first of those that are alive when it was seen dead for
 //!    [`DEAD_MAX`].
-//!  - *kept-for-so-long*: what is known of an import that is over goes after [`KEPT_MILLIS`].
+//!  - *kept-for-so-long*: what is known of one that is over goes after [`KEPT_MILLIS`].
 
 use super::ends::{ended, settle, settle_table};
 use super::record::{Failure, Record, Status};
 use super::records;
 use crate::error::Error;
+use crate::kept::Kind;
 use crate::node::Node;
 use crate::restored;
 use model::Uuid;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// How often it is looked what there is to do, and what was left behind.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 const UPKEEP_PERIOD: Duration = Duration::from_secs(20);
-/// An import whose node is dead for so long has failed.
+/// One whose node is dead for so long has failed.
 const DEAD_MAX: Duration = Duration::from_secs(60);
 /// 90 days, as the service has it.
 const KEPT_MILLIS: i64 = 90 * 24 * 3600 * 1000;
@@ -37,7 +38,7 @@ pub(crate) async fn keep(node: Rc<Node>) {
             match look_after(&node, leads, &mut dead).await {
                 Ok(()) => looked_at = Some(Instant::now()),
                 Err(error) => {
-                    tracing::debug!(target: "imports", "imports are looked after later: {error}");
+                    tracing::debug!(target: "transfers", "they are looked after later: {error}");
                 }
             }
         }
@@ -68,26 +69,29 @@ async fn look_after(
         let is_dead = !node.cluster.is_alive(record.by);
         left(record, (me, began), leads.then_some(now), is_dead)
     };
-    let (all, _) = records::list(node, None, usize::MAX, |record| left(record).is_some()).await?;
+    let is_left = |record: &Record| left(record).is_some();
+    let (mut all, _) = records::list(node, (Kind::Import, None), usize::MAX, is_left).await?;
+    all.extend(records::list(node, (Kind::Export, None), usize::MAX, is_left).await?.0);
     for record in all {
         let why = match left(&record) {
-            Some(Left::Stopped) => "the node that imported was stopped",
+            Some(Left::Stopped) => "its node was stopped",
             Some(Left::Dead) => {
                 let since = dead.entry(record.by).or_insert_with(Instant::now);
                 if since.elapsed() < DEAD_MAX {
                     continue;
                 }
-                "the node that imported is dead"
+                "its node is dead"
             }
             Some(Left::Old) => {
-                records::forget(node, &record.id, record.status).await?;
+                records::forget(node, &record).await?;
                 continue;
             }
             None => continue,
         };
         let failed = ended(record, Some(Failure::new("NodeStopped", why)));
         if records::note(node, &failed).await? {
-            tracing::warn!(target: "imports", "import {} has failed: {why}", failed.id);
+            let (kind, id) = (failed.kind.name(), &failed.id);
+            tracing::warn!(target: "transfers", "{kind} {id} has failed: {why}");
             settle(node, &failed).await?;
         }
     }
@@ -99,14 +103,14 @@ async fn settle_all(node: &Node) -> Result<(), Error> {
     let schema = node.schema();
     for entry in schema.tables() {
         if let Some(id) = restored::import_under_way(&entry.schema) {
-            let record = records::find(node, id).await?;
+            let record = records::find(node, (Kind::Import, id)).await?;
             settle_table(node, entry.schema.id, record.as_ref()).await?;
         }
     }
     Ok(())
 }
 
-/// Whether an import was left behind, as a node sees it that began then, in milliseconds; `now`: as
+/// Whether one was left behind, as a node sees it that began then, in milliseconds; `now`: as
 /// the one that drives sees it. (*ends-some-day*, *kept-for-so-long*)
 fn left(
     record: &Record,

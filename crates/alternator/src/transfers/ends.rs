@@ -1,9 +1,12 @@
-//! How imports end: in the record, then in the table. (*told-by-the-record*)
+//! How imports and exports end: in the record, then in the table that is imported.
+//! (*told-by-the-record*)
 
+use super::dump::{Target, dump};
 use super::fill::{Source, Stopped, fill, now};
 use super::record::{Failure, Record, Status};
 use super::records;
 use crate::error::Error;
+use crate::kept::Kind;
 use crate::node::{Node, changed};
 use crate::restored;
 use cluster::{Schema, SchemaChange};
@@ -13,7 +16,7 @@ use runtime::sync::Semaphore;
 use runtime::time::sleep;
 use std::time::Duration;
 
-/// Imports of a shard that go on at once; others wait for their turn.
+/// Those of a shard that go on at once; others wait for their turn.
 const AT_ONCE: usize = 2;
 /// Before what failed is tried again; doubled, up to the most.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -28,20 +31,33 @@ impl Default for Turns {
     }
 }
 
-/// Brings an import to its end, which is written down.
-pub(super) async fn run(node: &Node, mut record: Record, source: Source) {
+/// What is to be done.
+pub(super) enum Work {
+    /// The files become items.
+    Fill(Source),
+    /// The items become files.
+    Dump(Target),
+}
+
+/// Brings an import or an export to its end, which is written down.
+pub(super) async fn run(node: &Node, mut record: Record, work: Work) {
     let turns = runtime::local::get_or_default::<Turns>();
     let Ok(_turn) = turns.0.acquire(1).await else { return };
-    match fill(node, &mut record, &source).await {
+    let done = match &work {
+        Work::Fill(source) => fill(node, &mut record, source).await,
+        Work::Dump(target) => dump(node, &mut record, target).await,
+    };
+    match done {
         Ok(()) => end(node, record, None).await,
         Err(Stopped::Failed(failure)) => end(node, record, Some(failure)).await,
         Err(Stopped::Ended) => {
-            tracing::warn!(target: "imports", "import {} was given up by others", record.id);
+            let (kind, id) = (record.kind.name(), &record.id);
+            tracing::warn!(target: "transfers", "{kind} {id} was given up by others");
         }
     }
 }
 
-/// Writes down how an import has ended, until that is done.
+/// Writes down how it has ended, until that is done.
 async fn end(node: &Node, record: Record, failure: Option<Failure>) {
     let record = ended(record, failure);
     let mut pause = PAUSE;
@@ -51,21 +67,22 @@ async fn end(node: &Node, record: Record, failure: Option<Failure>) {
             Err(error) => Err(error),
         };
         let Err(error) = noted else { break };
-        let id = &record.id;
-        tracing::warn!(target: "imports", "that import {id} has ended is noted later: {error}");
+        let (kind, id) = (record.kind.name(), &record.id);
+        tracing::warn!(target: "transfers", "that {kind} {id} has ended is noted later: {error}");
         sleep(pause).await;
         pause = (2 * pause).min(PAUSE_MAX);
     }
-    let Record { id, counts, .. } = &record;
+    let Record { kind, id, counts, .. } = &record;
+    let kind = kind.name();
     match &record.failure {
-        None => tracing::info!(target: "imports", "import {id} is completed: {counts:?}"),
+        None => tracing::info!(target: "transfers", "{kind} {id} is completed: {counts:?}"),
         Some(Failure { code, message }) => {
-            tracing::error!(target: "imports", "import {id} has failed: {code}: {message}");
+            tracing::error!(target: "transfers", "{kind} {id} has failed: {code}: {message}");
         }
     }
 }
 
-/// A record as it is when its import is over.
+/// A record as it is when that is over.
 pub(super) fn ended(record: Record, failure: Option<Failure>) -> Record {
     let status = if failure.is_some() { Status::Failed } else { Status::Completed };
     Record { status, ended: Some(now()), failure, ..record }
@@ -73,9 +90,11 @@ pub(super) fn ended(record: Record, failure: Option<Failure>) -> Record {
 
 /// Has the table of an import follow what its record says, if that is over. (*told-by-the-record*)
 pub(super) async fn settle(node: &Node, record: &Record) -> Result<(), Error> {
+    if record.kind != Kind::Import {
+        return Ok(());
+    }
     // What was written down may be something else than was to be.
-    let record = records::find(node, &record.id).await?;
-    match record {
+    match records::find(node, (record.kind, &record.id)).await? {
         Some(record) => settle_table(node, record.table_id, Some(&record)).await,
         None => Ok(()),
     }

@@ -23,6 +23,8 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) enum Lost {
     NoBucket,
+    /// Where a folder is to be something else is.
+    NoFolder,
     /// More than may be.
     TooMany,
     Io(IoError),
@@ -65,8 +67,19 @@ pub(super) async fn find(root: &Path, place: &Place, most: usize) -> Result<Vec<
     Ok(found)
 }
 
+/// Goes to the folder of that name, which is made where nothing has that name; whether it is one.
+/// (*no-link-followed*)
+pub(super) async fn enter_or_make(dir: &mut PathBuf, name: &str) -> Result<bool, IoError> {
+    let entries = fs::list_dir(&*dir).await?;
+    dir.push(name);
+    match entries.iter().find(|entry| entry.name == name) {
+        Some(entry) => Ok(entry.is_dir),
+        None => fs::create_dir_all(&*dir).await.map(|()| true),
+    }
+}
+
 /// Goes to the folder of that name; whether there is one. (*no-link-followed*)
-async fn enter(dir: &mut PathBuf, name: &str) -> Result<bool, IoError> {
+pub(super) async fn enter(dir: &mut PathBuf, name: &str) -> Result<bool, IoError> {
     let entries = fs::list_dir(&*dir).await?;
     dir.push(name);
     Ok(entries.iter().any(|entry| entry.name == name && entry.is_dir))
@@ -84,7 +97,7 @@ async fn push_entries(
         let is_known = entry.is_dir || entry.is_file;
         if !is_known {
             let path = dir.join(&entry.name);
-            tracing::warn!(target: "imports", "{} is no file, and left out", path.display());
+            tracing::warn!(target: "transfers", "{} is no file, and left out", path.display());
         }
         is_known
     });

@@ -97,8 +97,8 @@ pub(super) async fn fill(node: &Node, record: &mut Record, source: &Source) -> R
     Ok(())
 }
 
-/// The table of an import, as it is now.
-fn table_of(node: &Node, record: &Record) -> Result<Table, Stopped> {
+/// The table of an import or an export, as it is now.
+pub(super) fn table_of(node: &Node, record: &Record) -> Result<Table, Stopped> {
     let schema = node.schema();
     let table = schema.table_by_id(record.table_id).and_then(|entry| Table::of(&schema, entry));
     table.ok_or_else(|| {
@@ -222,10 +222,10 @@ impl Filling<'_> {
         let (id, key) = (&self.record.id, self.key);
         if *errors <= TOLD_MAX {
             let why: String = why.chars().take(WHY_CHARS).collect();
-            tracing::warn!(target: "imports", "import {id}: {key}, line {line}: {why}");
+            tracing::warn!(target: "transfers", "import {id}: {key}, line {line}: {why}");
         }
         if *errors == TOLD_MAX {
-            tracing::warn!(target: "imports", "import {id}: further bad items are only counted");
+            tracing::warn!(target: "transfers", "import {id}: further bad items are only counted");
         }
     }
 
@@ -256,7 +256,7 @@ impl Filling<'_> {
             Ok(true) => Ok(()),
             Ok(false) => Err(Stopped::Ended),
             Err(error) => {
-                tracing::debug!(target: "imports", "how far an import is is not noted: {error}");
+                tracing::debug!(target: "transfers", "how far an import is is not noted: {error}");
                 Ok(())
             }
         }
@@ -297,7 +297,7 @@ async fn write_again(node: &Node, table: &Table, items: &[Item]) -> Result<(), E
         let writes = items.iter().map(|item| (&item.write, item.moment));
         match batch::put(node, table, writes).await {
             Err(error) if error.kind != Kind::Validation && tries < TRIES_MAX => {
-                tracing::debug!(target: "imports", "items are written again: {error}");
+                tracing::debug!(target: "transfers", "items are written again: {error}");
                 sleep(pause).await;
                 (tries, pause) = (tries + 1, 2 * pause);
             }

@@ -1,11 +1,13 @@
-//! Imports: `ImportTable`, `DescribeImport`, `ListImports`.
+//! Imports: `ImportTable`, `DescribeImport`, `ListImports`; and exports:
+//! `ExportTableToPointInTime`, `DescribeExport`, `ListExports`.
 //!
 //! A bucket is a folder below that of the option `alternator_transfer_directory`, of the node that
 //! is asked ([`place`], pure; [`files`]). An import is a record ([`record`], pure; [`records`],
 //! where they are kept) and a table that says of itself that its items are on their way
 //! ([`crate::restored`]). What is read is unpacked ([`unpack`]), cut into records ([`lines`]) and
-//! made items ([`format`]), which are pure, and written by [`fill`]. [`operations`] writes down
-//! what is to be; [`ends`] brings it to its end, [`drive`] that which its node has left.
+//! made items ([`format`]), which are pure, and written by [`fill`]. An export is a record and
+//! files, which [`dump`] writes, with their sums. [`operations`] and [`exports`] write down what is
+//! to be; [`ends`] brings it to its end, [`drive`] that which its node has left.
 //!
 //! Invariants
 //!  - *not-before-all* (`restored`): a table is used when its import has ended, and not before.
@@ -15,10 +17,13 @@
 //!    files have.
 //!
 //! Files are those of the node that was asked, so nobody else goes on for it: an import whose node
-//! has stopped, or died, fails, and its table can only be deleted.
+//! has stopped, or died, fails, and its table can only be deleted. So does an export: its files
+//! have no summary then.
 
 mod drive;
+mod dump;
 mod ends;
+mod exports;
 mod files;
 mod fill;
 mod format;
@@ -30,4 +35,5 @@ mod records;
 mod unpack;
 
 pub(crate) use drive::keep;
+pub(crate) use exports::{describe_export, export, list_exports};
 pub(crate) use operations::{describe_import, import, list_imports};

@@ -1,6 +1,6 @@
-//! What clients ask for: tables are filled by files, and imports told of.
+//! What clients ask for of imports: tables are filled by files, and it is told how that goes.
 
-use super::ends;
+use super::ends::{self, Work};
 use super::files::{self, Lost};
 use super::fill::{Source, now};
 use super::format::Format;
@@ -8,8 +8,10 @@ use super::place::Place;
 use super::record::{Counts, Record, Status, asked, next_token, not_found, parts_of_arn, start_of};
 use super::records;
 use super::unpack::Packing;
-use crate::error::{Error, Kind};
+use crate::backups::new_id;
+use crate::error::{self, Error};
 use crate::json::{Object, write_list};
+use crate::kept::Kind;
 use crate::node::{Caller, Node};
 use crate::request::Request;
 use crate::restored;
@@ -21,7 +23,7 @@ use cluster::Cluster;
 use runtime::group;
 use std::path::PathBuf;
 
-/// Imports that are under way at once.
+/// Imports that are under way at once; as many exports.
 const AT_ONCE_MAX: usize = 50;
 /// Files of an import.
 const FILES_MAX: usize = 50_000;
@@ -31,7 +33,7 @@ const LISTED_MAX: i64 = 25;
 const TOKEN_MILLIS: i64 = 8 * 3600 * 1000;
 
 /// The folder of the buckets.
-fn folder(node: &Node) -> Result<PathBuf, Error> {
+pub(super) fn folder(node: &Node) -> Result<PathBuf, Error> {
     node.transfers.clone().ok_or_else(|| {
         Error::validation(
             "There are no buckets on this node: the option alternator_transfer_directory names no \
@@ -55,7 +57,7 @@ pub(crate) async fn import(node: &Node, caller: &Caller, body: &str) -> Result<S
     let folder = folder(node)?;
     let asked = asked(body)?;
     if let Some(token) = &token
-        && let Some(known) = known(node, token, &asked).await?
+        && let Some(known) = known(node, Kind::Import, (token, &asked)).await?
     {
         return Ok(described(node, &known));
     }
@@ -70,15 +72,34 @@ pub(crate) async fn import(node: &Node, caller: &Caller, body: &str) -> Result<S
     }
     let record = begin(node, caller, wanted, (asked, token)).await?;
     let answer = described(node, &record);
+    start(record, Work::Fill(Source { files, format, packing }))?;
+    Ok(answer)
+}
+
+/// Goes on by itself, if the client leaves, too.
+pub(super) fn start(record: Record, work: Work) -> Result<(), Error> {
     let stops = || Error::internal("the node stops");
     let own = runtime::local::try_get::<Node>().ok_or_else(stops)?;
-    let source = Source { files, format, packing };
     let background = own.clone();
-    // It goes on if the client leaves.
     drop(background.background.spawn_in(group::STREAMING, async move {
-        ends::run(&own, record, source).await;
+        ends::run(&own, record, work).await;
     }));
-    Ok(answer)
+    Ok(())
+}
+
+/// Makes room for a record, and refuses it if there are too many of its kind.
+pub(super) async fn make_room(node: &Node, kind: Kind) -> Result<(), Error> {
+    node.cluster.formed().await;
+    records::make_table(node).await?;
+    let is_under_way = |record: &Record| record.status == Status::InProgress;
+    let found = records::list(node, (kind, None), AT_ONCE_MAX, is_under_way).await?.0;
+    match found.len() < AT_ONCE_MAX {
+        true => Ok(()),
+        false => Err(Error::new(
+            error::Kind::LimitExceeded,
+            format!("Too many {}s are under way: {AT_ONCE_MAX} at once at most", kind.name()),
+        )),
+    }
 }
 
 /// Writes an import down and makes its table: the record.
@@ -88,18 +109,11 @@ async fn begin(
     mut wanted: Wanted,
     (asked, token): (String, Option<String>),
 ) -> Result<Record, Error> {
-    node.cluster.formed().await;
-    records::make_table(node).await?;
-    let is_under_way = |record: &Record| record.status == Status::InProgress;
-    if records::list(node, None, AT_ONCE_MAX, is_under_way).await?.0.len() == AT_ONCE_MAX {
-        return Err(Error::new(
-            Kind::LimitExceeded,
-            format!("Too many imports are under way: {AT_ONCE_MAX} at once at most"),
-        ));
-    }
+    make_room(node, Kind::Import).await?;
     let started = now();
     let record = Record {
-        id: format!("{started:014}-{:08x}", runtime::random_u64() as u32),
+        kind: Kind::Import,
+        id: new_id(started, runtime::random_u64()),
         status: Status::InProgress,
         started,
         by: node.cluster.node().host_id,
@@ -117,41 +131,52 @@ async fn begin(
     wanted.import = Some((record.id.clone(), record.table_id));
     let made = tables::make(node, caller, wanted).await;
     if made.is_err()
-        && let Err(why) = records::forget(node, &record.id, Status::InProgress).await
+        && let Err(why) = records::forget(node, &record).await
     {
         // It is found to have failed when this node has started again.
-        tracing::debug!(target: "imports", "an import that is none is not forgotten: {why}");
+        tracing::debug!(target: "transfers", "an import that is none is not forgotten: {why}");
     }
     made.map(|_| record)
 }
 
-/// The import that the same client has asked for before with the same token.
-async fn known(node: &Node, token: &str, asked: &str) -> Result<Option<Record>, Error> {
+/// What the same client has asked for before with the same token.
+pub(super) async fn known(
+    node: &Node,
+    kind: Kind,
+    (token, asked): (&str, &str),
+) -> Result<Option<Record>, Error> {
     let since = now() - TOKEN_MILLIS;
     let is_it = |record: &Record| record.token.as_deref() == Some(token) && since < record.started;
-    let (found, _) = records::list(node, None, 1, is_it).await?;
+    let (found, _) = records::list(node, (kind, None), 1, is_it).await?;
     let Some(found) = found.into_iter().next() else { return Ok(None) };
+    let conflict = match kind {
+        Kind::Export => error::Kind::ExportConflict,
+        _ => error::Kind::ImportConflict,
+    };
     match found.asked == asked {
         true => Ok(Some(found)),
         false => Err(Error::new(
-            Kind::ImportConflict,
-            "The ClientToken was used before, for an import with other parameters",
+            conflict,
+            format!("The ClientToken was used before, for an {} of something else", kind.name()),
         )),
     }
 }
 
-fn refused(lost: Lost, place: &Place) -> Error {
+pub(super) fn refused(lost: Lost, place: &Place) -> Error {
     match lost {
         Lost::NoBucket => {
             Error::validation(format!("The specified bucket does not exist: {}", place.bucket()))
         }
+        Lost::NoFolder => {
+            Error::validation("The specified key is none: where it says a folder something else is")
+        }
         Lost::TooMany => Error::new(
-            Kind::LimitExceeded,
+            error::Kind::LimitExceeded,
             format!("Too many files: an import has {FILES_MAX} at most"),
         ),
         // Where folders of the node are is nobody's business.
         Lost::Io(error) => {
-            tracing::warn!(target: "imports", "files of an import cannot be found: {error}");
+            tracing::warn!(target: "transfers", "files of a bucket cannot be found: {error}");
             Error::validation(format!("The bucket cannot be read: {}", place.bucket()))
         }
     }
@@ -184,26 +209,16 @@ fn described(node: &Node, record: &Record) -> String {
 pub(crate) async fn describe_import(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let given = request.need_string("ImportArn")?;
-    let (table, id) = parts_of_arn(&given)?;
-    let record = records::find(node, id).await?.filter(|record| record.table == table);
-    record.map(|record| described(node, &record)).ok_or_else(|| not_found(&given))
+    let (table, id) = parts_of_arn(Kind::Import, &given)?;
+    let record =
+        records::find(node, (Kind::Import, id)).await?.filter(|record| record.table == table);
+    record.map(|record| described(node, &record)).ok_or_else(|| not_found(Kind::Import, &given))
 }
 
 /// `ListImports`
 pub(crate) async fn list_imports(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
-    let table = request.string("TableArn")?.map(|given| name_of(&given).to_owned());
-    let size = request.integer("PageSize")?.unwrap_or(LISTED_MAX);
-    if !(1..=LISTED_MAX).contains(&size) {
-        return Err(Error::validation(format!(
-            "1 validation error detected: Value '{size}' at 'pageSize' failed to satisfy \
-             constraint: Member must be between 1 and {LISTED_MAX}"
-        )));
-    }
-    let token = request.string("NextToken")?;
-    let start = token.as_deref().map(start_of).transpose()?;
-    let is_of = |record: &Record| table.as_ref().is_none_or(|table| *table == record.table);
-    let (records, more) = records::list(node, start, size as usize, is_of).await?;
+    let (records, more) = page(node, (Kind::Import, "PageSize"), &request).await?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     write_list(&records, object.member("ImportSummaryList"), |record, out| {
@@ -214,4 +229,24 @@ pub(crate) async fn list_imports(node: &Node, _: &Caller, body: &str) -> Result<
     }
     object.close();
     Ok(out)
+}
+
+/// A page of a list, and whether there are more. `size`: the parameter that says how many.
+pub(super) async fn page(
+    node: &Node,
+    (kind, size): (Kind, &str),
+    request: &Request<'_>,
+) -> Result<(Vec<Record>, bool), Error> {
+    let table = request.string("TableArn")?.map(|given| name_of(&given).to_owned());
+    let most = request.integer(size)?.unwrap_or(LISTED_MAX);
+    if !(1..=LISTED_MAX).contains(&most) {
+        return Err(Error::validation(format!(
+            "1 validation error detected: Value '{most}' at '{size}' failed to satisfy \
+             constraint: Member must be between 1 and {LISTED_MAX}"
+        )));
+    }
+    let token = request.string("NextToken")?;
+    let start = token.as_deref().map(start_of).transpose()?;
+    let is_of = |record: &Record| table.as_ref().is_none_or(|table| *table == record.table);
+    records::list(node, (kind, start), most as usize, is_of).await
 }

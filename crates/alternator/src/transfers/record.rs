@@ -1,21 +1,21 @@
-//! What is known of an import: as an item of a table of the nodes, and as the API tells it. Pure.
+//! What is known of an import, or an export: as an item of a table of the nodes, and as the API
+//! tells it. Pure.
 
-use crate::error::{Error, Kind};
+use crate::error::{self, Error};
 use crate::json::{Json, Object};
+use crate::kept::Kind;
 use crate::number::Number;
 use crate::request::Request;
 use crate::restored::seconds;
 use crate::value::{Map, Value};
 use model::{TableId, Uuid};
 
-/// Between the name of a table and the id of an import to it.
-const IMPORT: &str = "/import/";
 /// Characters of an ARN.
 const ARN_CHARS: std::ops::RangeInclusive<usize> = 37..=1024;
 /// Characters of what says where a list goes on, of which SDKs want so many at least.
 const TOKEN_CHARS: usize = 112;
 
-/// How far an import is.
+/// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     InProgress,
@@ -47,7 +47,7 @@ pub(super) struct Counts {
     pub(super) imported: u64,
     /// Those that could not be.
     pub(super) errors: u64,
-    /// Bytes that were read, unpacked.
+    /// Bytes that an import has read, unpacked; of an export those of items, as they are stored.
     pub(super) bytes: u64,
 }
 
@@ -64,9 +64,10 @@ impl Failure {
     }
 }
 
-/// An import.
+/// An import, or an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
+    pub(super) kind: Kind,
     pub(super) id: String,
     pub(super) status: Status,
     /// When it was asked for, milliseconds, and of which node.
@@ -96,14 +97,25 @@ pub(super) fn asked(body: &str) -> Result<String, Error> {
     Ok(out)
 }
 
-/// The table and the id that an import's ARN says.
-pub(super) fn parts_of_arn(arn: &str) -> Result<(&str, &str), Error> {
+/// Between the name of a table and an id.
+fn separator(kind: Kind) -> String {
+    format!("/{}/", kind.name())
+}
+
+/// As names in requests begin with it.
+fn title(kind: Kind) -> &'static str {
+    if kind == Kind::Export { "Export" } else { "Import" }
+}
+
+/// The table and the id that the ARN of an import, or an export, says.
+pub(super) fn parts_of_arn(kind: Kind, arn: &str) -> Result<(&str, &str), Error> {
     let is_long = ARN_CHARS.contains(&arn.chars().count());
     let rest = arn.strip_prefix("arn:").and_then(|rest| rest.split_once(":table/"));
-    let parts = rest.and_then(|(_, rest)| rest.split_once(IMPORT)).filter(|_| is_long);
-    parts.filter(|(table, id)| !table.is_empty() && is_id(id)).ok_or_else(|| {
-        let shown: String = arn.chars().take(300).collect();
-        Error::validation(format!("Invalid ImportArn: '{shown}' is no ARN of an import"))
+    let parts = rest.and_then(|(_, rest)| rest.split_once(&separator(kind)));
+    let parts = parts.filter(|(table, id)| is_long && !table.is_empty() && is_id(id));
+    parts.ok_or_else(|| {
+        let (shown, what) = (arn.chars().take(300).collect::<String>(), title(kind));
+        Error::validation(format!("Invalid {what}Arn: '{shown}' is no ARN of an {}", kind.name()))
     })
 }
 
@@ -111,9 +123,13 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-pub(super) fn not_found(arn: &str) -> Error {
+pub(super) fn not_found(kind: Kind, arn: &str) -> Error {
     let shown: String = arn.chars().take(300).collect();
-    Error::new(Kind::ImportNotFound, format!("Import not found: {shown}"))
+    let error = match kind {
+        Kind::Export => error::Kind::ExportNotFound,
+        _ => error::Kind::ImportNotFound,
+    };
+    Error::new(error, format!("{} not found: {shown}", title(kind)))
 }
 
 /// What says that a list goes on behind an id.
@@ -159,7 +175,7 @@ impl Record {
     }
 
     /// Of an item and its range key; `None`: it is damaged.
-    pub(super) fn of(id: &str, item: &Map) -> Option<Record> {
+    pub(super) fn of((kind, id): (Kind, &str), item: &Map) -> Option<Record> {
         let text = |name: &str| match item.get(name)? {
             Value::S(text) => Some(text.clone()),
             _ => None,
@@ -171,6 +187,7 @@ impl Record {
         let unsigned = |name: &str| u64::try_from(number(name)?).ok();
         let failure = text("failure_code").zip(text("failure"));
         Some(Record {
+            kind,
             id: id.to_owned(),
             status: Status::by_name(&text("status")?)?,
             started: number("started")?,
@@ -190,9 +207,14 @@ impl Record {
         })
     }
 
-    /// Adds what both a summary and a description have.
+    /// By which name it is known, given that of its table.
+    pub(super) fn arn(&self, table_arn: &str) -> String {
+        format!("{table_arn}{}{}", separator(self.kind), self.id)
+    }
+
+    /// Adds what both a summary and a description of an import have.
     fn write_common(&self, table_arn: &str, object: &mut Object<'_>) {
-        object.string("ImportArn", &format!("{table_arn}{IMPORT}{}", self.id));
+        object.string("ImportArn", &self.arn(table_arn));
         object.string("ImportStatus", self.status.name()).string("TableArn", table_arn);
         self.copy(&["S3BucketSource", "InputFormat"], object);
         object.json("StartTime", &seconds(self.started));
@@ -204,7 +226,7 @@ impl Record {
     /// Adds what the client has asked for under these names.
     fn copy(&self, names: &[&str], object: &mut Object<'_>) {
         let told = Json::parse(self.asked.as_bytes());
-        let Ok(told) = told.and_then(|json| Request::of(json, "an import")) else { return };
+        let Ok(told) = told.and_then(|json| Request::of(json, "what was asked")) else { return };
         for name in names {
             if let Some(json) = told.get(name) {
                 object.json(name, json.text());
@@ -212,7 +234,48 @@ impl Record {
         }
     }
 
-    /// Appends its summary, as lists have it.
+    /// Adds why it has failed, if it has.
+    fn write_failure(&self, object: &mut Object<'_>) {
+        if let Some(failure) = &self.failure {
+            object.string("FailureCode", &failure.code);
+            object.string("FailureMessage", &failure.message);
+        }
+    }
+
+    /// Appends the summary of an export.
+    pub(super) fn write_export_summary(&self, table_arn: &str, out: &mut String) {
+        let mut object = Object::open(out);
+        object.string("ExportArn", &self.arn(table_arn));
+        object.string("ExportStatus", self.status.name()).string("ExportType", "FULL_EXPORT");
+        object.close();
+    }
+
+    /// Appends an `ExportDescription`. `manifest`: the key of its summary.
+    pub(super) fn write_export(&self, table_arn: &str, manifest: &str, out: &mut String) {
+        let mut object = Object::open(out);
+        object.string("ExportArn", &self.arn(table_arn));
+        object.string("ExportStatus", self.status.name());
+        object.json("StartTime", &seconds(self.started));
+        if let Some(ended) = self.ended {
+            object.json("EndTime", &seconds(ended));
+        }
+        if self.status == Status::Completed {
+            object.string("ExportManifest", manifest);
+            object.json("ItemCount", &self.counts.processed.to_string());
+            object.json("BilledSizeBytes", &self.counts.bytes.to_string());
+        }
+        object.string("TableArn", table_arn).string("TableId", &self.table_id.to_string());
+        object.json("ExportTime", &seconds(self.started));
+        if let Some(token) = &self.token {
+            object.string("ClientToken", token);
+        }
+        self.copy(&["S3Bucket", "S3Prefix"], &mut object);
+        object.string("ExportFormat", "DYNAMODB_JSON").string("ExportType", "FULL_EXPORT");
+        self.write_failure(&mut object);
+        object.close();
+    }
+
+    /// Appends the summary of an import.
     pub(super) fn write_summary(&self, table_arn: &str, out: &mut String) {
         let mut object = Object::open(out);
         self.write_common(table_arn, &mut object);
@@ -234,10 +297,7 @@ impl Record {
         object.json("ImportedItemCount", &imported.to_string());
         object.json("ErrorCount", &errors.to_string());
         object.json("ProcessedSizeBytes", &bytes.to_string());
-        if let Some(failure) = &self.failure {
-            object.string("FailureCode", &failure.code);
-            object.string("FailureMessage", &failure.message);
-        }
+        self.write_failure(&mut object);
         object.close();
     }
 }
@@ -248,6 +308,7 @@ pub(super) mod tests {
 
     pub(in crate::transfers) fn record(id: &str, status: Status) -> Record {
         Record {
+            kind: Kind::Import,
             id: id.to_owned(),
             status,
             started: 1500,
@@ -266,14 +327,14 @@ pub(super) mod tests {
     fn a_record_is_read_back_from_its_item() {
         let known = record("1-a", Status::Failed);
         let item = known.attributes();
-        assert_eq!(Record::of("1-a", &item), Some(known.clone()));
+        assert_eq!(Record::of((Kind::Import, "1-a"), &item), Some(known.clone()));
         let less = Record { ended: None, token: None, failure: None, ..known };
-        assert_eq!(Record::of("1-a", &less.attributes()), Some(less));
+        assert_eq!(Record::of((Kind::Import, "1-a"), &less.attributes()), Some(less));
         for name in item.keys() {
             let mut damaged = item.clone();
             damaged.insert(name.clone(), Value::Null);
             let is_needed = !["ended", "token", "failure", "failure_code"].contains(&&**name);
-            assert_eq!(Record::of("1-a", &damaged).is_none(), is_needed, "{name}");
+            assert_eq!(Record::of((Kind::Import, "1-a"), &damaged).is_none(), is_needed, "{name}");
         }
     }
 
@@ -286,13 +347,31 @@ pub(super) mod tests {
         let json = Json::parse(out.as_bytes()).expect("JSON");
         let told = |name: &str| json.member(name).expect(name).text().to_owned();
         let arn = json.member("ImportArn").and_then(|arn| arn.string()).expect("an ARN");
-        assert_eq!(parts_of_arn(&arn).unwrap(), ("t", "017-ab"));
+        assert_eq!(parts_of_arn(Kind::Import, &arn).unwrap(), ("t", "017-ab"));
         assert_eq!((told("ErrorCount"), told("EndTime")), ("2".into(), "2.500".into()));
         assert_eq!(told("S3BucketSource"), "{\"S3Bucket\":\"b\"}");
         assert_eq!(told("FailureMessage"), "\"a sentence\"");
         for wrong in ["", table, &format!("{table}/import/../x"), &format!("{table}/backup/017")] {
-            assert_eq!(parts_of_arn(wrong).unwrap_err().kind, Kind::Validation, "{wrong}");
+            let found = parts_of_arn(Kind::Import, wrong);
+            assert_eq!(found.unwrap_err().kind, error::Kind::Validation, "{wrong}");
         }
+        assert!(parts_of_arn(Kind::Export, &arn).is_err());
+    }
+
+    #[test]
+    fn an_export_is_found_by_its_arn_and_told() {
+        let asked = "{\"S3Bucket\":\"b\",\"S3Prefix\":\"x\"}".to_owned();
+        let known = record("017-ab", Status::Completed);
+        let known = Record { kind: Kind::Export, asked, failure: None, ..known };
+        let mut out = String::new();
+        let table = "arn:aws:dynamodb:datacenter1:000000000000:table/t";
+        known.write_export(table, "x/manifest-summary.json", &mut out);
+        let json = Json::parse(out.as_bytes()).expect("JSON");
+        let told = |name: &str| json.member(name).expect(name).text().to_owned();
+        let arn = json.member("ExportArn").and_then(|arn| arn.string()).expect("an ARN");
+        assert_eq!(parts_of_arn(Kind::Export, &arn).unwrap(), ("t", "017-ab"));
+        assert_eq!((told("ItemCount"), told("BilledSizeBytes")), ("5".into(), "99".into()));
+        assert_eq!((told("S3Prefix"), told("ExportTime")), ("\"x\"".into(), "1.500".into()));
     }
 
     #[test]
