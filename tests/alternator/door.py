@@ -1,6 +1,7 @@
 """Clients of the DynamoDB API of a node."""
 import contextlib
 import itertools
+import time
 
 import boto3
 from botocore.config import Config
@@ -47,3 +48,11 @@ def table(resource, hash_type="S", range_type=None, others=None, **facts):
         yield made
     finally:
         made.delete()
+
+
+def until(condition, seconds=60):
+    """Waits until a condition holds; fails when it does not come in so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.05)

@@ -2,7 +2,6 @@
 import datetime
 import sys
 import threading
-import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from boto3.dynamodb.conditions import Key
 from botocore.exceptions import ClientError
 from cassandra import Unauthorized
-from door import dynamodb, table, unchecked
+from door import dynamodb, table, unchecked, until
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
@@ -50,13 +49,6 @@ def back_up(t, name="monday"):
 def status_of(client, arn):
     described = client.describe_backup(BackupArn=arn)["BackupDescription"]
     return described["BackupDetails"]["BackupStatus"]
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.05)
 
 
 def restore(db, arn, name, **facts):

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import sys
-import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import boto3
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
 from botocore.exceptions import ClientError
-from door import dynamodb, table, unchecked
+from door import dynamodb, table, unchecked, until
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
@@ -51,13 +50,6 @@ def error(kind, act, **facts):
     found = raised.value.response["Error"]
     assert found["Code"] == kind, found
     return found["Message"]
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.05)
 
 
 def parameters(name, hash_type="S", range_type=None, others=None, **facts):
