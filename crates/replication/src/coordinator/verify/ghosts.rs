@@ -19,7 +19,7 @@ use mutation::page::{ColumnForm, PageLayout, PageView, Partitions, Resume, SendR
 use mutation::{FrozenMutation, MutationBuilder, RowBuilder, Tombstone};
 use runtime::task::join_all;
 use runtime::time::{sleep, wall_micros};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ use std::time::Duration;
 const ROWS_MAX: u64 = 1024;
 const AT_ONCE_MAX: usize = 32;
 /// What is under way on other nodes when a row is seen that may be a ghost has come after that
-/// (*not-under-way*): a row that nobody has written to meanwhile, and that the base table had not
-/// before and has not after it, is one. A deletion is older than now by as much.
+/// (*not-under-way*): a row is one that the base table had not before and has not after it, and
+/// that nobody has written to from before the first of these looks until after the second. A
+/// deletion is older than now by as much.
 const SETTLES: Duration = Duration::from_secs(10);
 
 /// The keys of a row of a view: of its partition, and within it.
@@ -51,15 +52,19 @@ impl Coordinator {
         if !ghosts.is_empty() && !self.is_planted(Planted::LooksOnce) {
             stdx::probe!("a row of a view may be a ghost");
             let before = self.as_stored(view, &ghosts).await.map_err(failed)?;
+            let before: BTreeMap<Keys, Stretch> = ghosts.iter().cloned().zip(before).collect();
+            // Once more: the base table may have had the row again before that.
+            ghosts = self.haunting(base, view, &origins, ghosts, &mut figures).await;
             sleep(SETTLES).await;
             let (rows, _) = self.rows_of(view, from).await.map_err(failed)?;
             let still: BTreeSet<Keys> = rows.into_iter().collect();
+            ghosts.retain(|ghost| still.contains(ghost));
+            ghosts = self.haunting(base, view, &origins, ghosts, &mut figures).await;
             // One that was written meanwhile is for the next time.
             let after = self.as_stored(view, &ghosts).await.map_err(failed)?;
-            let unchanged = ghosts.into_iter().zip(before.into_iter().zip(after));
-            let unchanged = unchanged.filter(|(_, (before, after))| before == after);
-            let left = unchanged.map(|(ghost, _)| ghost).filter(|ghost| still.contains(ghost));
-            ghosts = self.haunting(base, view, &origins, left.collect(), &mut figures).await;
+            let unchanged = ghosts.into_iter().zip(after);
+            let unchanged = unchanged.filter(|(ghost, after)| before.get(ghost) == Some(after));
+            ghosts = unchanged.map(|(ghost, _)| ghost).collect();
         }
         figures.ghosts = ghosts.len() as u64;
         assert!(figures.ghosts <= figures.seen, "not-under-way: {figures:?}");
