@@ -1,6 +1,6 @@
 //! How the nodes of tests are configured: small segments and memtables, so that they are written to
-//! files soon; and what such nodes have before a test begins. Who needs another figure changes that
-//! one alone.
+//! files soon, and a small cache, so that they start soon; and what such nodes have before a test
+//! begins. Who needs another figure changes that one alone.
 
 use cluster::{BootConfig, Cluster, NodeConfig, Schema, SchemaChange, TableEntry};
 use model::{Keyspace, TableSchema, Type, Uuid};
@@ -16,6 +16,7 @@ pub fn boot_config(directory: &str, sync: SyncMode) -> BootConfig {
     storage.segment_bytes = 1 << 20;
     storage.commitlog_bytes_max = 16 << 20;
     storage.memtable_bytes_max = 4 << 20;
+    storage.row_cache_bytes_max = 8 << 20;
     BootConfig { node: node_config(1), storage }
 }
 

@@ -87,7 +87,7 @@ fn begin(nodes: &mut Nodes, node: usize, keys: Range<i32>, value: i32) {
 
 /// Nodes of which the first has died, when a batch of its was kept and no part of it was told.
 fn left_alone(seed: u64, shards: &[u16]) -> Nodes {
-    let mut nodes = Nodes::new(seed, shards).hinting(Hinting::new());
+    let mut nodes = Plan::new(seed, shards).hinting(Hinting::new()).start();
     // Connections are made before.
     nodes.run(0, async { batch(0..20, 1, QUORUM).await.expect("a batch") });
     nodes.world.run_for(3 * SECOND);
@@ -112,7 +112,7 @@ fn left_alone(seed: u64, shards: &[u16]) -> Nodes {
 
 #[test]
 fn two_others_keep_a_batch_until_it_is_applied() {
-    let mut nodes = Nodes::new(1, &[2, 1, 3, 2]).hinting(Hinting::new());
+    let mut nodes = Plan::new(1, &[2, 1, 3, 2]).hinting(Hinting::new()).start();
     nodes.run(0, async { batch(0..20, 1, QUORUM).await.expect("a batch") });
     nodes.world.run_for(3 * SECOND);
     let all: Vec<_> = (0..4).map(|node| counted(&mut nodes, node)).collect();
@@ -210,7 +210,7 @@ fn what_was_truncated_stays_so() {
 
 #[test]
 fn one_who_keeps_it_is_enough_and_nobody_is_an_error() {
-    let mut nodes = Nodes::new(10, &[1, 1, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(10, &[1, 1, 1]).hinting(Hinting::new()).start();
     nodes.run(0, async { batch(0..20, 1, QUORUM).await.expect("a batch") });
     nodes.set_cut_from(0, 2, true);
     nodes.run(0, async { batch(0..20, 2, QUORUM).await.expect("a batch") });
@@ -231,7 +231,7 @@ fn one_who_keeps_it_is_enough_and_nobody_is_an_error() {
 fn a_batch_that_only_its_coordinator_has_is_not_forgotten() {
     let mut kept = 0;
     for seed in 20..28 {
-        let mut nodes = Nodes::new(seed, &[1, 1, 1, 1, 1]).hinting(Hinting::new());
+        let mut nodes = Plan::new(seed, &[1, 1, 1, 1, 1]).hinting(Hinting::new()).start();
         nodes.run(0, async { batch(0..40, 1, QUORUM).await.expect("a batch") });
         nodes.set_cut_from(0, 3, true);
         nodes.set_cut_from(0, 4, true);
@@ -263,7 +263,8 @@ fn a_batch_that_only_its_coordinator_has_is_not_forgotten() {
 
 #[test]
 fn a_node_keeps_its_batches_where_nobody_else_is() {
-    let mut nodes = Nodes::with(11, &[(3, 0), (1, 0), (1, 1)], 1, None).hinting(Hinting::new());
+    let mut nodes =
+        Plan::with(11, &[(3, 0), (1, 0), (1, 1)], 1, None).hinting(Hinting::new()).start();
     let own: Vec<i32> = (0..200).filter(|pk| nodes.replicas_of(*pk) == [0]).collect();
     let first = own.windows(2).find(|two| two[0] + 1 == two[1]).expect("neighbors")[0];
     nodes.crash(1);
@@ -280,7 +281,7 @@ fn a_node_keeps_its_batches_where_nobody_else_is() {
 
 #[test]
 fn a_batch_that_comes_after_its_removal_is_not_there() {
-    let mut nodes = Nodes::new(12, &[1, 1, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(12, &[1, 1, 1]).hinting(Hinting::new()).start();
     nodes.run(0, async {
         let table = entry("ks", "t");
         let target = Target::statements(HostId(id_of(1).as_u128()), ToShard::Same);
@@ -374,7 +375,7 @@ impl Schedule {
         let mut prng = Prng::from_seed(seed);
         let count = prng.between(3, 5);
         let shards: Vec<_> = (0..count).map(|_| (prng.between(1, 2) as u16, 0)).collect();
-        let nodes = Nodes::with(seed, &shards, 3, planted).hinting(Hinting::new());
+        let nodes = Plan::with(seed, &shards, 3, planted).hinting(Hinting::new()).start();
         let mut schedule = Schedule { nodes, model: Rc::default(), prng, gone: None };
         (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
         schedule

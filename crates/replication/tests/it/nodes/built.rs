@@ -76,7 +76,7 @@ impl Schedule {
         let shards: Vec<u16> = (0..count).map(|_| prng.between(1, 2) as u16).collect();
         let seats: Vec<(u16, u16)> = shards.iter().map(|shards| (*shards, 0)).collect();
         let copies = copies.min(count as u32);
-        let mut nodes = Nodes::with(seed, &seats, copies, planted).hinting(Hinting::new());
+        let mut nodes = Plan::with(seed, &seats, copies, planted).hinting(Hinting::new()).start();
         nodes.run(0, write_all(Consistency::All));
         (0..nodes.count()).for_each(|node| nodes.run(node, make_views()));
         Schedule { nodes, shards, prng, time: 10 }

@@ -24,7 +24,7 @@ fn hints() -> Rc<Hints> {
 
 /// Three nodes of one shard that keep hints.
 fn three(seed: u64) -> Nodes {
-    Nodes::new(seed, &[1, 1, 1]).hinting(Hinting::new())
+    Plan::new(seed, &[1, 1, 1]).hinting(Hinting::new()).start()
 }
 
 fn write(nodes: &mut Nodes, coordinator: usize, keys: std::ops::Range<i32>, value: i32) {
@@ -182,7 +182,7 @@ fn batches_and_counters_are_kept_too() {
 fn what_fails_on_its_way_is_sent_again() {
     let mut hinting = Hinting::new();
     hinting.config.segment_bytes = 1 << 20;
-    let mut nodes = Nodes::new(19, &[1, 1, 1]).hinting(hinting);
+    let mut nodes = Plan::new(19, &[1, 1, 1]).hinting(hinting).start();
     nodes.crash(2);
     write(&mut nodes, 0, 0..200, 1);
     nodes.world.run_for(2 * SECOND);
@@ -219,7 +219,7 @@ fn keys_of(nodes: &Nodes, node: usize) -> Vec<i32> {
 
 #[test]
 fn at_any_a_hint_is_enough_and_is_on_the_disk_by_then() {
-    let mut nodes = Nodes::with(5, &[(1, 0); 3], 1, None).hinting(Hinting::new());
+    let mut nodes = Plan::with(5, &[(1, 0); 3], 1, None).hinting(Hinting::new()).start();
     let keys = keys_of(&nodes, 2);
     nodes.crash(2);
     let (first, rest) = (keys[0], keys[1..].to_vec());
@@ -244,7 +244,7 @@ fn at_any_a_hint_is_enough_and_is_on_the_disk_by_then() {
 
 #[test]
 fn at_any_what_may_not_be_kept_is_unavailable() {
-    let mut nodes = Nodes::with(6, &[(1, 0); 3], 1, None).hinting(Hinting::new());
+    let mut nodes = Plan::with(6, &[(1, 0); 3], 1, None).hinting(Hinting::new()).start();
     let key = keys_of(&nodes, 2)[0];
     nodes.crash(2);
     set(&mut nodes, 0, |options| options.enabled = Enabled::No);
@@ -263,8 +263,8 @@ fn at_any_what_may_not_be_kept_is_unavailable() {
 
 #[test]
 fn hints_are_kept_within_the_window_and_for_whom_they_are_enabled() {
-    let mut nodes = Nodes::with(7, &[(1, 0), (1, 0), (1, 1), (1, 1)], 4, None);
-    nodes = nodes.hinting(Hinting::new());
+    let plan = Plan::with(7, &[(1, 0), (1, 0), (1, 1), (1, 1)], 4, None);
+    let mut nodes = plan.hinting(Hinting::new()).start();
     set(&mut nodes, 0, |options| options.window = 10 * SECOND);
     nodes.crash(2);
     nodes.world.run_for(5 * SECOND);
@@ -296,7 +296,7 @@ fn hints_are_kept_within_the_window_and_for_whom_they_are_enabled() {
 fn the_disk_has_no_more_hints_than_it_may() {
     let mut hinting = Hinting::new();
     hinting.config.disk_bytes_max = Some(2000);
-    let mut nodes = Nodes::new(8, &[1, 1, 1]).hinting(hinting);
+    let mut nodes = Plan::new(8, &[1, 1, 1]).hinting(hinting).start();
     nodes.crash(2);
     for round in 0..20 {
         write(&mut nodes, 0, 5 * round..5 * round + 5, 1);
@@ -319,7 +319,7 @@ fn the_disk_has_no_more_hints_than_it_may() {
 
 #[test]
 fn a_full_disk_costs_hints_and_nothing_else() {
-    let mut nodes = Nodes::new(9, &[1, 1, 1, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(9, &[1, 1, 1, 1]).hinting(Hinting::new()).start();
     // Node 0 has none of these, so that its disk is for hints alone.
     let keys: Vec<i32> =
         (0..200).filter(|pk| !nodes.replicas_of(*pk).contains(&0)).take(9).collect();
@@ -354,7 +354,7 @@ fn a_full_disk_costs_hints_and_nothing_else() {
 fn a_torn_segment_is_read_up_to_the_tear() {
     let mut hinting = Hinting::new();
     hinting.config.segment_bytes = 1 << 20;
-    let mut nodes = Nodes::new(10, &[1, 1, 1]).hinting(hinting);
+    let mut nodes = Plan::new(10, &[1, 1, 1]).hinting(hinting).start();
     nodes.crash(2);
     write(&mut nodes, 0, 0..10, 1);
     nodes.world.run_for(2 * SECOND);
@@ -443,7 +443,7 @@ fn a_hint_that_comes_after_a_truncation_brings_nothing_back() {
 
 #[test]
 fn hints_of_shards_that_are_no_more_are_sent() {
-    let mut nodes = Nodes::new(12, &[5, 1, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(12, &[5, 1, 1]).hinting(Hinting::new()).start();
     nodes.crash(2);
     for shard in 0..5 {
         nodes.run_on((0, shard), async move {
@@ -592,8 +592,8 @@ impl Schedule {
         let (count, copies) = if centers == 1 { (prng.between(3, 5), 3) } else { (5, 4) };
         let node = |node: u64| (prng.between(1, 3) as u16, (node % centers) as u16);
         let shards: Vec<_> = (0..count).map(node).collect();
-        let nodes = Nodes::with(seed, &shards, copies, None);
-        let nodes = nodes.hinting(Hinting { planted, ..Hinting::new() });
+        let plan = Plan::with(seed, &shards, copies, None);
+        let nodes = plan.hinting(Hinting { planted, ..Hinting::new() }).start();
         let mut schedule = Schedule { nodes, model: Rc::default(), prng, deaths: Vec::new() };
         (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
         schedule

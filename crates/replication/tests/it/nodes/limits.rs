@@ -109,7 +109,7 @@ fn a_partition_has_one_limit_whoever_coordinates() {
 
 #[test]
 fn what_is_rejected_is_rejected_by_all_replicas() {
-    let mut nodes = Nodes::new(4, &[1, 2, 3, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(4, &[1, 2, 3, 1]).hinting(Hinting::new()).start();
     let pk = row_of(&nodes, 0, false);
     nodes.run(0, async move {
         let mut last = None;
@@ -155,7 +155,7 @@ fn who_coordinates_and_has_a_copy_decides_and_the_others_count() {
 
 #[test]
 fn a_replica_that_rejects_alone_what_is_acknowledged_gets_a_hint() {
-    let mut nodes = Nodes::new(7, &[1, 1, 1, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(7, &[1, 1, 1, 1]).hinting(Hinting::new()).start();
     let pk = row_of(&nodes, 0, false);
     let busy = nodes.replicas_of(pk)[1];
     nodes.set_cut(busy, true);

@@ -31,7 +31,7 @@ fn six(seed: u64) -> Nodes {
 
 fn six_with(seed: u64, planted: Option<Planted>) -> Nodes {
     let shards: Vec<_> = (0..6).map(|node| (1 + node % 3, node % 2)).collect();
-    Nodes::with(seed, &shards, 6, planted).hinting(Hinting::new())
+    Plan::with(seed, &shards, 6, planted).hinting(Hinting::new()).start()
 }
 
 /// What all shards of a node have sent of a verb.
@@ -205,8 +205,10 @@ fn who_is_cut_off_from_the_relay_gets_a_hint() {
     }
     nodes.run(0, async {
         let (acknowledged, received) = writes(10..14, ALL).await;
-        // It is the relay itself now and then.
-        assert!(acknowledged < 4 && received.iter().all(|count| *count == 5), "{received:?}");
+        // It is the relay itself now and then: the two answer the coordinator, until its own
+        // connections to them have ended for their silence.
+        assert!(acknowledged < 4 && received.contains(&5), "{received:?}");
+        assert!(received.iter().all(|count| [4, 5].contains(count)), "{received:?}");
         assert_eq!(writes(14..40, QUORUM).await.0, 26);
         sleep(3 * SECOND).await;
         assert!(10 <= coordinator().background().missed());

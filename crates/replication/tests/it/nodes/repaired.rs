@@ -31,7 +31,7 @@ fn repair(
 
 /// Three nodes that keep hints, slowly sent ones, of which the last was away and is back.
 fn with_hints(seed: u64, bytes_per_second: u64) -> Nodes {
-    let mut nodes = Nodes::new(seed, &[1, 2, 1]).hinting(Hinting::new());
+    let mut nodes = Plan::new(seed, &[1, 2, 1]).hinting(Hinting::new()).start();
     put_all(&mut nodes, 0..40, 1);
     for node in 0..2 {
         nodes.run(node, async move {

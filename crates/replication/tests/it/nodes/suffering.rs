@@ -28,7 +28,7 @@ impl<B: Begins> Suffering<B> {
         let shards: Vec<u16> = (0..count).map(|_| prng.between(1, 3) as u16).collect();
         let seats: Vec<(u16, u16)> = shards.iter().map(|shards| (*shards, 0)).collect();
         let copies = copies.min(count as u32);
-        let nodes = Nodes::with(seed, &seats, copies, planted).hinting(Hinting::new());
+        let nodes = Plan::with(seed, &seats, copies, planted).hinting(Hinting::new()).start();
         let mut all = Suffering { nodes, shards, prng, begins };
         (0..all.nodes.count()).for_each(|node| all.begins.make_tables(&mut all.nodes, node));
         (0..all.nodes.count()).for_each(|node| all.start_clients(node));

@@ -26,8 +26,8 @@ const REST: u64 = 40_000;
 const PERIODIC: SyncMode = SyncMode::Periodic { period: Duration::from_secs(2) };
 
 /// A node of so many shards, with everything on it.
-fn alone(seed: u64, shards: u16, planted: Option<Planted>) -> Nodes {
-    let nodes = Nodes::with(seed, &[(shards, 0)], 1, planted);
+fn alone(seed: u64, shards: u16, planted: Option<Planted>, sync: SyncMode) -> Nodes {
+    let nodes = Plan::with(seed, &[(shards, 0)], 1, planted).syncing(sync).start();
     nodes.known.is_single.store(true, Ordering::Relaxed);
     nodes
 }
@@ -43,8 +43,8 @@ impl Schedule {
         let mut prng = Prng::from_seed(seed);
         let shards = prng.between(1, 3) as u16;
         let is_periodic = !prng.one_in(4);
-        let nodes = alone(seed, shards, planted);
-        let nodes = if is_periodic { nodes.syncing(PERIODIC) } else { nodes };
+        let sync = if is_periodic { PERIODIC } else { SyncMode::Batch };
+        let nodes = alone(seed, shards, planted, sync);
         let mut all = Schedule { nodes, model: Rc::default(), prng };
         all.start_clients();
         all
@@ -144,7 +144,7 @@ fn one_node_that_passes_over_what_is_held_is_caught() {
 /// What is held by a transaction that nobody commits is held until it is aborted, by who needs it.
 #[test]
 fn what_is_held_is_held_until_it_is_aborted() {
-    let mut nodes = alone(3, 2, None);
+    let mut nodes = alone(3, 2, None, SyncMode::Batch);
     let model: Rc<Model> = Rc::default();
     nodes.run(0, async move {
         transact(&model, steps([(0, None, 1), (1, None, 2), (2, None, 3)])).await;
@@ -170,7 +170,7 @@ fn what_is_held_is_held_until_it_is_aborted() {
 /// The same where nobody needs it.
 #[test]
 fn what_is_held_and_needed_by_nobody_is_let_go() {
-    let mut nodes = alone(4, 3, None);
+    let mut nodes = alone(4, 3, None, SyncMode::Batch);
     nodes.run(0, async move {
         let id = new_id();
         for step in steps([(0, None, 10), (1, None, 20), (2, None, 30)]) {
@@ -190,7 +190,7 @@ fn what_is_held_and_needed_by_nobody_is_let_go() {
 #[test]
 fn what_is_committed_is_there_after_a_crash() {
     for seed in 0..20 {
-        let mut nodes = alone(seed, 1 + (seed % 3) as u16, None).syncing(PERIODIC);
+        let mut nodes = alone(seed, 1 + (seed % 3) as u16, None, PERIODIC);
         let model: Rc<Model> = Rc::default();
         let shared = model.clone();
         nodes.run(0, async move {
@@ -223,7 +223,7 @@ fn what_is_committed_is_there_after_a_crash() {
 /// of its rounds, which may be on another shard, keeps the last of them alone.
 fn keeps_both(bucket: u32, planted: Option<Planted>) -> bool {
     // One with tablets.
-    let mut nodes = alone(3, 3, planted).syncing(PERIODIC);
+    let mut nodes = alone(3, 3, planted, PERIODIC);
     nodes.run(0, async move {
         for step in steps([(0, None, 1), (1, None, 2)]) {
             let id = TransactionId::new(wall_micros(), bucket, runtime::random_u64());
@@ -271,7 +271,7 @@ fn what_one_node_has_held_is_not_committed_by_several() {
 #[test]
 fn what_was_truncated_is_not_applied_again() {
     for seed in 0..10 {
-        let mut nodes = alone(seed, 2, None).syncing(PERIODIC);
+        let mut nodes = alone(seed, 2, None, PERIODIC);
         let model: Rc<Model> = Rc::default();
         nodes.run(0, async move {
             transact(&model, steps([(0, None, 1), (1, None, 2), (2, None, 3)])).await;

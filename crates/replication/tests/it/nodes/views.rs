@@ -480,7 +480,7 @@ fn told_late(hinted: bool, dies: bool, planted: Option<Planted>) -> (usize, usiz
     if !hinted {
         hinting.config.options.enabled = replication::hints::decide::Enabled::No;
     }
-    let mut nodes = Nodes::with(1, &[(1, 0), (1, 0), (1, 0)], 1, planted).hinting(hinting);
+    let mut nodes = Plan::with(1, &[(1, 0), (1, 0), (1, 0)], 1, planted).hinting(hinting).start();
     (0..3).for_each(|node| nodes.run(node, make_views()));
     let (base, view, pk, v) = apart(&nodes);
     nodes.crash(view);
@@ -519,7 +519,8 @@ fn who_is_away_is_told_when_it_comes_back() {
 #[test]
 fn a_write_waits_for_views_that_are_synchronous() {
     for is_synchronous in [false, true] {
-        let mut nodes = Nodes::with(4, &[(1, 0), (1, 0), (1, 0)], 1, None).hinting(Hinting::new());
+        let mut nodes =
+            Plan::with(4, &[(1, 0), (1, 0), (1, 0)], 1, None).hinting(Hinting::new()).start();
         for node in 0..3 {
             nodes.run(node, async move {
                 make_views().await;
@@ -548,7 +549,8 @@ fn a_write_waits_for_views_that_are_synchronous() {
 /// *bounded*: who writes waits while too much is on its way, and is refused before it writes.
 #[test]
 fn what_is_on_its_way_is_bounded() {
-    let mut nodes = Nodes::with(5, &[(1, 0), (1, 0), (1, 0)], 1, None).hinting(Hinting::new());
+    let mut nodes =
+        Plan::with(5, &[(1, 0), (1, 0), (1, 0)], 1, None).hinting(Hinting::new()).start();
     (0..3).for_each(|node| nodes.run(node, make_views()));
     let (base, view, pk, v) = apart(&nodes);
     nodes.set_cut(view, true);

@@ -143,6 +143,71 @@ impl Places for Ring {
     }
 }
 
+/// How the nodes of a cluster are, before they start.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    seed: u64,
+    /// By their shards and data centres.
+    nodes: Vec<(u16, u16)>,
+    copies: u32,
+    planted: Option<Planted>,
+    sync: SyncMode,
+    hints: Option<Hinting>,
+}
+
+impl Plan {
+    /// Nodes with so many shards each, all in one data centre, with three copies.
+    pub(super) fn new(seed: u64, shards: &[u16]) -> Plan {
+        Plan::with(seed, &shards.iter().map(|shards| (*shards, 0)).collect::<Vec<_>>(), 3, None)
+    }
+
+    /// Nodes by their shards and data centres, whose logs are synced before they answer, and which
+    /// keep no hints.
+    pub(super) fn with(
+        seed: u64,
+        nodes: &[(u16, u16)],
+        copies: u32,
+        planted: Option<Planted>,
+    ) -> Plan {
+        let (nodes, sync) = (nodes.to_vec(), SyncMode::Batch);
+        Plan { seed, nodes, copies, planted, sync, hints: None }
+    }
+
+    /// The same, which keep hints.
+    pub(super) fn hinting(self, hinting: Hinting) -> Plan {
+        Plan { hints: Some(hinting), ..self }
+    }
+
+    /// The same, whose logs are synced in that way.
+    pub(super) fn syncing(self, sync: SyncMode) -> Plan {
+        Plan { sync, ..self }
+    }
+
+    /// Starts them all.
+    pub(super) fn start(self) -> Nodes {
+        let Plan { seed, nodes, copies, planted, sync, hints } = self;
+        let mut world = World::new(Options::new(seed));
+        let ids: Vec<NodeId> = nodes.iter().map(|(shards, _)| world.add_node(*shards)).collect();
+        let addresses = ids.iter().map(|id| SocketAddr::new(world.ip(*id), PORT)).collect();
+        let known = Arc::new(Known {
+            copies,
+            centers: nodes.iter().map(|(_, center)| *center).collect(),
+            shards: nodes.iter().map(|(shards, _)| *shards).collect(),
+            addresses,
+            alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
+            all_lead: AtomicBool::new(false),
+            is_single: AtomicBool::new(false),
+            is_old: AtomicBool::new(false),
+            lives: AtomicU64::new(1),
+        });
+        // Some tables have tablets, which each node deals to its shards.
+        let tablets = seed.is_multiple_of(3).then_some(8);
+        let mut all = Nodes { world, ids, known, planted, tablets, sync, hints };
+        (0..nodes.len()).for_each(|node| all.start(node));
+        all
+    }
+}
+
 /// The simulated cluster.
 pub(super) struct Nodes {
     pub(super) world: World,
@@ -170,38 +235,19 @@ impl Hinting {
 }
 
 impl Nodes {
-    /// Nodes with so many shards each, all in one data centre, with three copies.
+    /// [`Plan::new`], started.
     pub(super) fn new(seed: u64, shards: &[u16]) -> Nodes {
-        Nodes::with(seed, &shards.iter().map(|shards| (*shards, 0)).collect::<Vec<_>>(), 3, None)
+        Plan::new(seed, shards).start()
     }
 
-    /// Nodes by their shards and data centres.
+    /// [`Plan::with`], started.
     pub(super) fn with(
         seed: u64,
         nodes: &[(u16, u16)],
         copies: u32,
         planted: Option<Planted>,
     ) -> Nodes {
-        let mut world = World::new(Options::new(seed));
-        let ids: Vec<NodeId> = nodes.iter().map(|(shards, _)| world.add_node(*shards)).collect();
-        let addresses = ids.iter().map(|id| SocketAddr::new(world.ip(*id), PORT)).collect();
-        let known = Arc::new(Known {
-            copies,
-            centers: nodes.iter().map(|(_, center)| *center).collect(),
-            shards: nodes.iter().map(|(shards, _)| *shards).collect(),
-            addresses,
-            alive: nodes.iter().map(|_| AtomicBool::new(false)).collect(),
-            all_lead: AtomicBool::new(false),
-            is_single: AtomicBool::new(false),
-            is_old: AtomicBool::new(false),
-            lives: AtomicU64::new(1),
-        });
-        // Some tables have tablets, which each node deals to its shards.
-        let tablets = seed.is_multiple_of(3).then_some(8);
-        let sync = SyncMode::Batch;
-        let mut all = Nodes { world, ids, known, planted, tablets, sync, hints: None };
-        (0..nodes.len()).for_each(|node| all.start(node));
-        all
+        Plan::with(seed, nodes, copies, planted).start()
     }
 
     /// All nodes start anew in a version that lacks every feature, or in this one.
@@ -211,26 +257,6 @@ impl Nodes {
             self.crash(node);
             self.start(node);
         }
-    }
-
-    /// The same, which keep hints from their next start on: all start anew.
-    pub(super) fn hinting(mut self, hinting: Hinting) -> Nodes {
-        self.hints = Some(hinting);
-        for node in 0..self.count() {
-            self.crash(node);
-            self.start(node);
-        }
-        self
-    }
-
-    /// The same, whose logs are synced in that way: all start anew.
-    pub(super) fn syncing(mut self, sync: SyncMode) -> Nodes {
-        self.sync = sync;
-        for node in 0..self.count() {
-            self.crash(node);
-            self.start(node);
-        }
-        self
     }
 
     /// The nodes that have copies of a row, and its first.
