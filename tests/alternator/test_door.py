@@ -154,6 +154,50 @@ def test_indexes_and_streams_have_permissions_of_their_own():
             records("app")
 
 
+def test_who_adds_an_index_may_read_it_until_it_goes():
+    options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
+               "--alternator-port", "8000", "--alternator-enforce-authorization", "1")
+    index = {"IndexName": "by_x", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+             "Projection": {"ProjectionType": "ALL"}}
+    with Node(*options) as node:
+        from cassandra.auth import PlainTextAuthProvider
+        session = node.connect(auth_provider=PlainTextAuthProvider("cassandra", "cassandra"))
+        session.execute("CREATE ROLE app WITH LOGIN = true AND PASSWORD = 'x'")
+
+        def door(role):
+            (row,) = session.execute(f"SELECT salted_hash FROM system.roles WHERE role = '{role}'")
+            return dynamodb(node, role, row.salted_hash)
+
+        denied = pytest.raises(ClientError, match="AccessDeniedException")
+        with table(door("cassandra")) as t:
+            of_app = door("app").Table(t.name)
+
+            def update(role, change):
+                door(role).meta.client.update_table(
+                    TableName=t.name, GlobalSecondaryIndexUpdates=[change],
+                    AttributeDefinitions=[{"AttributeName": "x", "AttributeType": "S"}])
+
+            with denied:
+                update("app", {"Create": index})
+            space = f'"alternator_{t.name}"'
+            session.execute(f'GRANT ALTER ON {space}."{t.name}" TO app')
+            update("app", {"Create": index})
+            of_app.scan(IndexName="by_x")
+            with denied:
+                of_app.scan()
+            granted = {(row.resource, row.permission)
+                       for row in session.execute("LIST ALL PERMISSIONS OF app")}
+            part = f"<table alternator_{t.name}.{t.name}:by_x>"
+            assert {it for it in granted if it[0] == part} == {
+                (part, permission)
+                for permission in ("ALTER", "AUTHORIZE", "DROP", "MODIFY", "SELECT")}
+            # What was granted goes with the index, and does not come back with one of that name.
+            update("cassandra", {"Delete": {"IndexName": "by_x"}})
+            update("cassandra", {"Create": index})
+            with denied:
+                of_app.scan(IndexName="by_x")
+
+
 def test_what_would_be_refused_is_counted():
     options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
                "--alternator-port", "8000", "--alternator-enforce-authorization", "1",

@@ -4,7 +4,7 @@
 use crate::error::{Error, Kind};
 use crate::index::{self, Keys, Wanted};
 use crate::json::Json;
-use crate::node::{Node, changed};
+use crate::node::{Caller, Node, changed};
 use crate::request::Request;
 use crate::table::{Table, key_type_name};
 use cluster::centers::{self, IllRacked};
@@ -238,11 +238,11 @@ enum Update {
 }
 
 /// Makes or removes a global index, if the request asks for one; whether it does. What is there of
-/// the table goes into a new one while others use both.
+/// the table goes into a new one while others use both. The caller may read the one that he makes.
 pub(crate) async fn change_indexes(
     node: &Node,
-    table: &Table,
-    request: &Request<'_>,
+    caller: &Caller,
+    (table, request): (&Table, &Request<'_>),
 ) -> Result<bool, Error> {
     let Some(update) = update_of(table, request)? else { return Ok(false) };
     if let Update::Create(_) = &update {
@@ -288,7 +288,7 @@ pub(crate) async fn change_indexes(
             )),
         }
     };
-    changed(node.cluster.change_schema(change).await).map(|_| true)
+    changed(node.cluster.change_schema_for(node.creator(caller), change).await).map(|_| true)
 }
 
 fn update_of(table: &Table, request: &Request<'_>) -> Result<Option<Update>, Error> {

@@ -11,7 +11,7 @@ use crate::tags;
 use crate::together::Together;
 use auth::{Need, Permission, Resource};
 use cluster::settings::Settings;
-use cluster::{ChangeError, Cluster, Schema};
+use cluster::{Authorizer, ChangeError, Cluster, Schema};
 use model::{TableSchema, Token};
 use mutation::page::{Page, ReadCommand};
 use query::Processor;
@@ -220,6 +220,12 @@ impl Node {
         }
         let Need { permission, resource, .. } = need;
         self.deny(caller, format!("{permission} access on {resource} is denied to role {role}"))
+    }
+
+    /// Who may do everything with what the caller creates, where that counts.
+    pub(crate) fn creator(&self, caller: &Caller) -> Option<String> {
+        let counts = self.cluster.access().authorizer() != Authorizer::AllowAll;
+        caller.role.clone().filter(|_| counts)
     }
 
     /// Refuses what a role may not do, or only tells of it.

@@ -21,7 +21,7 @@ use crate::tag_operations::{change_tags, given_tags, kept};
 use crate::tags::{self, Tags};
 use crate::throughput;
 use auth::{Permission, Resource};
-use cluster::{Authorizer, Cluster, Schema, SchemaChange};
+use cluster::{Cluster, Schema, SchemaChange};
 use model::schema::TableOptions;
 use model::{Keyspace, TableId, TableSchema, Type};
 use plan::ddl::decide;
@@ -120,9 +120,7 @@ pub(crate) async fn make(node: &Node, caller: &Caller, wanted: Wanted) -> Result
         changes.extend(tables.map_err(|error| Error::validation(error.to_string()))?);
         Ok(changes)
     };
-    let counts = node.cluster.access().authorizer() != Authorizer::AllowAll;
-    let creator = caller.role.clone().filter(|_| counts);
-    changed(node.cluster.change_schema_for(creator, change).await)?;
+    changed(node.cluster.change_schema_for(node.creator(caller), change).await)?;
     node.any_table(&wanted.name)
 }
 
@@ -246,7 +244,7 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
     let is_paid = request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_some();
     let throughput = if is_paid { Some(throughput::of(&request)?) } else { None };
     let stream = streams::asked(&request)?;
-    if !change_indexes(node, &table, &request).await? && !is_paid && stream.is_none() {
+    if !change_indexes(node, caller, (&table, &request)).await? && !is_paid && stream.is_none() {
         return Err(Error::validation(
             "UpdateTable: At least one of BillingMode, ProvisionedThroughput, StreamSpecification \
              and GlobalSecondaryIndexUpdates is required",

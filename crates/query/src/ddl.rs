@@ -45,7 +45,7 @@ pub(crate) async fn execute(
     let owned = statement.clone();
     let change = move |schema: &Schema| decide(schema, &owned, &context);
     // Who creates something may do everything with it, where that counts.
-    let counts = cluster.access().authorizer() != Authorizer::AllowAll;
+    let counts = cluster.access().authorizer() != Authorizer::AllowAll && creates_own(statement);
     let creator = session.role().filter(|_| counts);
     let events = cluster.change_schema_for(creator, change).await.map_err(|error| match error {
         ChangeError::Refused(error) => {
@@ -84,6 +84,12 @@ fn replicated(statement: &SchemaStatement) -> Option<&str> {
         SchemaStatement::AlterKeyspace(it) => Some(&it.name.text),
         _ => None,
     }
+}
+
+/// Whether it creates what has permissions of its own: who may read a view, the view of an index
+/// or a log is said of its table.
+fn creates_own(statement: &SchemaStatement) -> bool {
+    matches!(statement, SchemaStatement::CreateKeyspace(_) | SchemaStatement::CreateTable(_))
 }
 
 /// Whether functions may be changed or removed by it.
