@@ -408,6 +408,29 @@ def test_a_table_whose_backup_is_damaged_says_so():
         client.delete_backup(BackupArn=arn)
 
 
+def test_a_restore_from_a_damaged_file_ends():
+    with Node() as node:
+        db = dynamodb(node)
+        client = db.meta.client
+        with table(db) as t:
+            t.put_item(Item={"p": "1"})
+            arn = back_up(t)
+        [part] = parts(node)
+        files = list(part.glob("*-Data.db"))
+        assert files
+        for file in files:
+            file.write_bytes(bytes(file.stat().st_size))
+        client.restore_table_from_backup(TargetTableName="copy", BackupArn=arn)
+        until(lambda: client.describe_table(TableName="copy")["Table"]["TableStatus"] == "ARCHIVED")
+        why = client.describe_table(TableName="copy")["Table"]["ArchivalSummary"]["ArchivalReason"]
+        assert "1 of 1 nodes have lost their parts of it: " in why
+        # Which file is damaged is told, in the log as well.
+        assert any(file.name in why for file in files)
+        assert "copy cannot be restored: 1 of 1 nodes have lost their parts" in node.log.read_text()
+        client.delete_table(TableName="copy")
+        client.delete_backup(BackupArn=arn)
+
+
 def test_who_may_do_what():
     options = ("--authenticator", "PasswordAuthenticator", "--authorizer", "CassandraAuthorizer",
                "--alternator-port", "8000", "--alternator-enforce-authorization", "1")

@@ -5,7 +5,7 @@
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups
-//! and files), `date`,
+//! and files), `date`, `pauses`,
 //! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
@@ -50,6 +50,7 @@ mod owner;
 mod part;
 pub mod partiql;
 mod paths;
+mod pauses;
 mod query;
 mod request;
 mod restored;

@@ -7,6 +7,8 @@
 //! Invariants
 //!  - *whole-or-not*: a table is used when all that its backup has is in it, and a backup from
 //!    which too much is lost fills none: it says so ([`decide`]).
+//!  - *ends-some-day*: what would fail in the same way again is not tried again: what is not there,
+//!    or is damaged, is lost. Everything else is, with pauses that double.
 //!  - *made-by-one*: a backup is made by the node that was asked for it, until that says so or has
 //!    started anew, or for so long at most; then it is given up, and its parts are removed.
 //!  - *bounded*: so many restores go on at once, each in so many steps on a node ([`LANES`]).
@@ -15,12 +17,13 @@ use super::record::{Record, Status};
 use super::records::{self, Before};
 use crate::error::Error;
 use crate::node::{Node, changed};
+use crate::pauses::Pauses;
 use crate::restored;
 use cluster::{Schema, SchemaChange};
 use model::schema::TableOptions;
 use model::{TableId, Uuid};
 use mutation::page::Resume;
-use replication::backups::{PARTS, SnapshotPlace, Step, Taken, is_whole};
+use replication::backups::{NotLoaded, PARTS, SnapshotPlace, Step, Taken, is_whole};
 use runtime::task::join_all;
 use runtime::time::{Instant, sleep, wall_micros};
 use std::cell::RefCell;
@@ -40,9 +43,6 @@ const UPKEEP_PERIOD: Duration = Duration::from_secs(20);
 const RESTORES_AT_ONCE: usize = 4;
 /// Steps that are under way at once on a node, of a restore.
 const LANES: u8 = 2;
-/// Before what failed is tried again; doubled, up to the most.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 const _: () = assert!(TAKE_PATIENCE.as_millis() < TAKEN_MAX_MILLIS as u128, "given up too early");
 const _: () = assert!(PARTS.is_multiple_of(LANES), "lanes have as much to do");
@@ -209,8 +209,9 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// It has no such snapshot, or does not belong to the cluster any more.
-    Gone,
+    /// What it has is lost: it has no such snapshot, or one that is damaged, or does not belong to
+    /// the cluster any more. Why.
+    Lost(String),
     /// It is down.
     Away,
     /// It has not done it, for a reason that may pass.
@@ -225,25 +226,37 @@ enum Verdict {
     Never(String),
 }
 
-/// *whole-or-not*
+/// *whole-or-not*, *ends-some-day*
 fn decide(copies: u32, asked: u32, outcomes: &[Outcome]) -> Verdict {
-    let asked = asked as usize;
-    let count = |what: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|it| what(it)).count();
-    let done = count(&|it| *it == Outcome::Done);
-    let away = count(&|it| *it == Outcome::Away);
-    let failed = outcomes.iter().find_map(|outcome| match outcome {
-        Outcome::Failed(why) => Some(why),
-        _ => None,
-    });
-    let failing = count(&|it| matches!(it, Outcome::Failed(_)));
-    let missing = asked.saturating_sub(done);
-    match failed {
-        Some(why) => Verdict::Later(why.clone()),
-        None if is_whole(copies, missing) => Verdict::Whole,
-        None if is_whole(copies, missing - away - failing) => {
-            Verdict::Later(format!("{away} nodes are down that have parts of the backup"))
+    let (mut done, mut away, mut failed, mut lost) = (0, 0, Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Done => done += 1,
+            Outcome::Away => away += 1,
+            Outcome::Failed(why) => failed.push(why),
+            Outcome::Lost(why) => lost.push(why),
         }
-        None => Verdict::Never(format!("{missing} of {asked} nodes have lost their parts of it")),
+    }
+    let missing = (asked as usize).saturating_sub(done);
+    let passing = away + failed.len();
+    debug_assert!(passing <= missing, "whole-or-not: {passing} of {missing} may come back");
+    if !is_whole(copies, missing - passing) {
+        let text = format!("{} of {asked} nodes have lost their parts of it", missing - passing);
+        let why = lost.first().map(|why| format!(": {why}"));
+        return Verdict::Never(text + &why.unwrap_or_default());
+    }
+    match failed.first() {
+        Some(why) => Verdict::Later((*why).clone()),
+        None if is_whole(copies, missing) => Verdict::Whole,
+        None => Verdict::Later(format!("{away} nodes are down that have parts of the backup")),
+    }
+}
+
+/// What a step comes to that was not taken. (*ends-some-day*)
+fn outcome_of(reason: NotLoaded) -> Outcome {
+    match reason {
+        NotLoaded::Yet(why) => Outcome::Failed(why),
+        NotLoaded::Ever(why) => Outcome::Lost(why),
     }
 }
 
@@ -259,7 +272,7 @@ async fn progress_of(node: &Node, id: TableId) -> Result<Progress, Error> {
 
 /// Fills a table, and says that it may be used; or that it never will.
 async fn restore(node: &Node, id: TableId) {
-    let (mut known, mut pause) = (None, PAUSE);
+    let (mut known, mut pauses) = (None, Pauses::new());
     loop {
         let schema = node.schema();
         let entry = schema.table_by_id(id);
@@ -274,44 +287,45 @@ async fn restore(node: &Node, id: TableId) {
             return;
         }
         let name = &entry.schema.name;
-        let progress = match &known {
-            Some(progress) => progress,
-            None => match progress_of(node, id).await {
-                Ok(progress) => known.insert(progress),
-                Err(error) => {
-                    tracing::debug!(target: "backups", "{name} is restored later: {error}");
-                    sleep(pause).await;
-                    continue;
-                }
-            },
-        };
-        let ended = match attempt(node, id, &backup, progress).await {
-            Verdict::Whole => end(node, id, restored::end).await,
-            Verdict::Never(why) => {
-                tracing::error!(target: "backups", "{name} cannot be restored: {why}");
-                end(node, id, move |options| restored::fail(options, &why)).await
-            }
-            Verdict::Later(why) => {
-                tracing::warn!(target: "backups", "the restore of {name} goes on later: {why}");
-                sleep(pause).await;
-                pause = (2 * pause).min(PAUSE_MAX);
-                continue;
-            }
-        };
-        match ended {
+        match go_on(node, (id, name), &backup, &mut known).await {
             Ok(()) => tracing::info!(target: "backups", "the restore of {name} has ended"),
-            Err(error) => {
-                tracing::warn!(target: "backups", "the restore of {name} ends later: {error}");
-                sleep(pause).await;
+            Err(why) => {
+                tracing::warn!(target: "backups", "the restore of {name} goes on later: {why}");
+                sleep(pauses.next()).await;
             }
         }
     }
 }
 
+/// Brings a restore to its end, which is written down; or says why it goes on later. `known`: how
+/// far it is.
+async fn go_on(
+    node: &Node,
+    (id, name): (TableId, &str),
+    backup: &str,
+    known: &mut Option<Progress>,
+) -> Result<(), String> {
+    let words = |error: Error| error.to_string();
+    let progress = match known {
+        Some(progress) => progress,
+        None => known.insert(progress_of(node, id).await.map_err(words)?),
+    };
+    let ended = match attempt(node, id, backup, progress).await {
+        Verdict::Whole => end(node, id, restored::end).await,
+        Verdict::Never(why) => {
+            tracing::error!(target: "backups", "{name} cannot be restored: {why}");
+            end(node, id, move |options| restored::fail(options, &why)).await
+        }
+        Verdict::Later(why) => return Err(why),
+    };
+    ended.map_err(words)
+}
+
 async fn attempt(node: &Node, id: TableId, backup: &str, progress: &Progress) -> Verdict {
-    let record = match records::find(node, backup).await {
+    let record = match records::look(node, backup).await {
         // One that is being removed has all of its parts while a table is made of it.
-        Ok(Some(record)) if record.status != Status::Creating => record,
+        Ok(Some(Ok(record))) if record.status != Status::Creating => record,
+        Ok(Some(Err(damaged))) => return Verdict::Never(damaged.message),
         Ok(_) => return Verdict::Never(format!("there is no backup {backup}")),
         Err(error) => return Verdict::Later(error.to_string()),
     };
@@ -333,7 +347,7 @@ async fn fill_from(
     progress: &Progress,
 ) -> Outcome {
     match node.coordinator.is_backed_up_by(from.0) {
-        None => return Outcome::Gone,
+        None => return Outcome::Lost(format!("node {} does not belong to the cluster", from.0)),
         Some(false) => return Outcome::Away,
         Some(true) => {}
     }
@@ -364,10 +378,10 @@ async fn fill_part(
         };
         let step = node.coordinator.load_backup(host, (place, part), id, from).await;
         let at = match step {
-            Ok(Step::Absent) => return Outcome::Gone,
+            Ok(Step::Absent) => return Outcome::Lost(format!("node {host} has no snapshot of it")),
             Ok(Step::Written { next: None, .. }) => At::Done,
             Ok(Step::Written { next, .. }) => At::Next(next),
-            Err(why) => return Outcome::Failed(why),
+            Err(reason) => return outcome_of(reason),
         };
         let is_done = at == At::Done;
         progress.borrow_mut().insert((host, part), at);
@@ -427,12 +441,12 @@ mod tests {
         check(Status::Available, 11 * hour, Some(99 * hour), false);
     }
 
-    /// *whole-or-not*
+    /// *whole-or-not*, *ends-some-day*
     #[test]
     fn a_table_is_used_when_each_quorum_has_given_a_part() {
         let of = |letter: char| match letter {
             'd' => Outcome::Done,
-            'g' => Outcome::Gone,
+            'l' => Outcome::Lost("damaged".to_owned()),
             'a' => Outcome::Away,
             _ => Outcome::Failed("busy".to_owned()),
         };
@@ -446,21 +460,39 @@ mod tests {
             assert_eq!(found, expected, "{copies} {asked} {outcomes:?}");
         };
         check(1, 1, "d", "whole");
-        check(1, 1, "g", "never");
+        check(1, 1, "l", "never");
         check(1, 1, "a", "later");
         check(1, 1, "f", "later");
         check(3, 3, "ddd", "whole");
-        check(3, 3, "ddg", "whole");
+        check(3, 3, "ddl", "whole");
         check(3, 3, "dda", "whole");
         check(3, 3, "ddf", "later");
-        check(3, 3, "dga", "later");
-        check(3, 3, "dgg", "never");
+        check(3, 3, "dla", "later");
+        check(3, 3, "dll", "never");
         check(3, 3, "daa", "later");
+        // What fails does not matter where nothing can make it whole.
+        check(3, 3, "lfl", "never");
+        check(3, 3, "lfd", "later");
+        check(3, 3, "lfa", "later");
         // Of four nodes one has no part since the beginning.
         check(3, 4, "ddd", "whole");
-        check(3, 4, "ddg", "never");
+        check(3, 4, "ddl", "never");
         check(3, 4, "dda", "later");
         check(1, 3, "dda", "later");
-        check(1, 3, "ddg", "never");
+        check(1, 3, "ddl", "never");
+    }
+
+    /// *ends-some-day*
+    #[test]
+    fn what_is_lost_says_why() {
+        let lost = outcome_of(NotLoaded::Ever("a file is damaged".to_owned()));
+        let failed = outcome_of(NotLoaded::Yet("busy".to_owned()));
+        let never = "2 of 3 nodes have lost their parts of it: a file is damaged".to_owned();
+        let all = [Outcome::Done, lost.clone(), lost.clone()];
+        assert_eq!(decide(3, 3, &all), Verdict::Never(never));
+        assert_eq!(decide(3, 3, &[Outcome::Done, lost, failed]), Verdict::Later("busy".to_owned()));
+        // Parts that there were never.
+        let never = "2 of 3 nodes have lost their parts of it".to_owned();
+        assert_eq!(decide(3, 3, &[Outcome::Done]), Verdict::Never(never));
     }
 }

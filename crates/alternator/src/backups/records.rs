@@ -40,8 +40,13 @@ pub(super) async fn forget(node: &Node, id: &str, was: Status) -> Result<bool, E
 
 /// The record of an id.
 pub(super) async fn find(node: &Node, id: &str) -> Result<Option<Record>, Error> {
-    let Some(item) = kept::find(node, (Kind::Backup, id)).await? else { return Ok(None) };
-    Record::of(id, &item).map(Some).ok_or_else(|| damaged(id))
+    look(node, id).await?.transpose()
+}
+
+/// The record of an id, or that what is kept there is none any more.
+pub(super) async fn look(node: &Node, id: &str) -> Result<Option<Result<Record, Error>>, Error> {
+    let found = kept::find(node, (Kind::Backup, id)).await?;
+    Ok(found.map(|item| Record::of(id, &item).ok_or_else(|| damaged(id))))
 }
 
 /// Those that are admitted behind an id, in order of ids, so many at most; and whether there are

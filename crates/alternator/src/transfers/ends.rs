@@ -8,19 +8,16 @@ use super::records;
 use crate::error::Error;
 use crate::kept::Kind;
 use crate::node::{Node, changed};
+use crate::pauses::Pauses;
 use crate::restored;
 use cluster::{Schema, SchemaChange};
 use model::TableId;
 use model::schema::TableOptions;
 use runtime::sync::Semaphore;
 use runtime::time::sleep;
-use std::time::Duration;
 
 /// Those of a shard that go on at once; others wait for their turn.
 const AT_ONCE: usize = 2;
-/// Before what failed is tried again; doubled, up to the most.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Whose turn it is. Stands in `runtime::local`.
 struct Turns(Semaphore);
@@ -60,7 +57,7 @@ pub(super) async fn run(node: &Node, mut record: Record, work: Work) {
 /// Writes down how it has ended, until that is done.
 async fn end(node: &Node, record: Record, failure: Option<Failure>) {
     let record = ended(record, failure);
-    let mut pause = PAUSE;
+    let mut pauses = Pauses::new();
     loop {
         let noted = match records::note(node, &record).await {
             Ok(_) => settle(node, &record).await,
@@ -69,8 +66,7 @@ async fn end(node: &Node, record: Record, failure: Option<Failure>) {
         let Err(error) = noted else { break };
         let (kind, id) = (record.kind.name(), &record.id);
         tracing::warn!(target: "transfers", "that {kind} {id} has ended is noted later: {error}");
-        sleep(pause).await;
-        pause = (2 * pause).min(PAUSE_MAX);
+        sleep(pauses.next()).await;
     }
     let Record { kind, id, counts, .. } = &record;
     let kind = kind.name();

@@ -1,7 +1,13 @@
 //! One step of putting a part of this node's snapshot into a table.
+//!
+//! Invariants
+//!  - *ever-is-final*: what is said never to be loaded would not be loaded later either: a file
+//!    breaks its own rules, or a row can be written nowhere.
 
+use super::NotLoaded;
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::cursor::Cursor;
+use crate::error::WriteError;
 use crate::options::{Consistency, WriteKind, WriteOptions};
 use crate::range;
 use crate::stretch::{Gatherer, Stretch};
@@ -16,7 +22,7 @@ use runtime::task::join_all;
 use runtime::time::{Instant, wall_micros};
 use std::time::Duration;
 use stdx::Bytes;
-use storage::OpenSnapshot;
+use storage::{OpenSnapshot, StorageError};
 
 /// Rows that are held at once, about.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
@@ -30,13 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const _: () = assert!(STEP_TIME.as_nanos() < super::STEP_PATIENCE.as_nanos(), "steps time out");
 
 /// `None`: there is no such snapshot.
-pub(super) async fn step(load: Load) -> Result<Option<Loaded>, String> {
-    let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+pub(super) async fn step(load: Load) -> Result<Option<Loaded>, NotLoaded> {
+    let coordinator = own_coordinator().map_err(|it| NotLoaded::Yet(it.to_string()))?;
     let table = coordinator.cluster.schema().table_by_id(load.into).cloned();
-    let table = table.ok_or_else(|| format!("there is no table {}", load.into))?;
+    let table = table.ok_or_else(|| NotLoaded::Yet(format!("there is no table {}", load.into)))?;
     let opened = coordinator.storage.open_snapshot(&load.place, table.schema.clone()).await;
-    let Some(snapshot) = opened.map_err(|error| error.to_string())? else { return Ok(None) };
+    let Some(snapshot) = opened.map_err(unopened)? else { return Ok(None) };
     debug_assert!(table.schema.view.is_none(), "rows of a view are its table's");
+    debug_assert!(load.part.0 < load.part.1, "a part of the ring that there is not");
     let until = Instant::now() + STEP_TIME;
     let mut loaded = Loaded { mutations: 0, bytes: 0, next: load.from };
     loop {
@@ -80,7 +87,7 @@ async fn read(
     snapshot: &OpenSnapshot,
     table: &TableEntry,
     command: ReadCommand,
-) -> Result<Stretch, String> {
+) -> Result<Stretch, NotLoaded> {
     debug_assert!(command.table == table.schema.id, "rows of another table");
     let command = range::settle(command);
     let schema = &table.schema;
@@ -99,10 +106,10 @@ async fn read(
     let [_, _, streaming] = coordinator.storage.semaphores();
     let reading = Reading { schema: schema.clone(), operation: "backup" };
     let permit = streaming.admit(&reading, Some(Instant::now() + PATIENCE)).await;
-    let permit = permit.map_err(|error| error.to_string())?;
+    let permit = permit.map_err(unread)?;
     let mut fragments = Cursor::new(snapshot.source(&scope, slice), Some(&permit));
     let mut gatherer = Gatherer::new(schema, &command);
-    while let Some(fragment) = fragments.next(usize::MAX).await.map_err(|it| it.to_string())? {
+    while let Some(fragment) = fragments.next(usize::MAX).await.map_err(unread)? {
         if gatherer.consume(fragment) == Step::Stop {
             break;
         }
@@ -119,7 +126,7 @@ async fn write(
     coordinator: &Coordinator,
     table: &TableEntry,
     mutations: Vec<FrozenMutation>,
-) -> Result<(), String> {
+) -> Result<(), NotLoaded> {
     let (consistency, kind) = (Consistency::LocalQuorum, WriteKind::Simple);
     let options = WriteOptions { consistency, timeout: PATIENCE, kind, limit: None };
     let mut left = mutations.into_iter();
@@ -130,18 +137,62 @@ async fn write(
         }
         let writes = some.into_iter().map(async |mutation| {
             let token = mutation.view().map(|view| Token::of(view.key()));
-            let token = token.map_err(|damaged| damaged.to_string())?;
-            let written = coordinator.write(table, token, mutation, &options).await;
-            written.map_err(|error| error.to_string())
+            let token = token.map_err(|damaged| NotLoaded::Ever(damaged.to_string()))?;
+            coordinator.write(table, token, mutation, &options).await.map_err(unwritten)
         });
-        join_all(writes).await.into_iter().collect::<Result<(), String>>()?;
+        join_all(writes).await.into_iter().collect::<Result<(), NotLoaded>>()?;
         runtime::task::yield_if_needed().await;
+    }
+}
+
+/// What it means that a snapshot is not opened. (*ever-is-final*)
+fn unopened(error: StorageError) -> NotLoaded {
+    match error {
+        StorageError::Damaged { .. } => NotLoaded::Ever(error.to_string()),
+        StorageError::Work(error) => unread(error),
+        other => NotLoaded::Yet(other.to_string()),
+    }
+}
+
+/// What it means that it is not read. (*ever-is-final*)
+fn unread(error: reader::ReadError) -> NotLoaded {
+    match error {
+        reader::ReadError::Damaged { .. } => NotLoaded::Ever(error.to_string()),
+        other => NotLoaded::Yet(other.to_string()),
+    }
+}
+
+/// What it means that its rows are not written. (*ever-is-final*)
+fn unwritten(error: WriteError) -> NotLoaded {
+    match error {
+        WriteError::Refused(why) => NotLoaded::Ever(why),
+        other => NotLoaded::Yet(other.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// *ever-is-final*
+    #[test]
+    fn what_may_pass_is_tried_again() {
+        let is_final = |found: NotLoaded| matches!(found, NotLoaded::Ever(_));
+        let damaged = || reader::ReadError::Damaged { file: "f".into(), what: "w".into(), at: 7 };
+        let file = StorageError::Damaged { file: "f".into(), what: "w".into() };
+        assert!(is_final(unopened(file)));
+        assert!(is_final(unopened(StorageError::Work(damaged()))));
+        assert!(!is_final(unopened(StorageError::Work(reader::ReadError::TimedOut))));
+        assert!(!is_final(unopened(StorageError::Stopped)));
+        assert!(is_final(unread(damaged())));
+        for passing in [reader::ReadError::Overloaded("o".into()), reader::ReadError::Stopped] {
+            assert!(!is_final(unread(passing)));
+        }
+        assert!(is_final(unwritten(WriteError::Refused("too large".into()))));
+        let (consistency, required, alive) = (Consistency::LocalQuorum, 2, 1);
+        assert!(!is_final(unwritten(WriteError::Unavailable { consistency, required, alive })));
+        assert!(!is_final(unwritten(WriteError::Overloaded("o".into()))));
+    }
 
     #[test]
     fn parts_are_the_ring() {

@@ -72,6 +72,15 @@ pub enum Step {
     Written { bytes: u64, next: Option<Resume> },
 }
 
+/// Why a step was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotLoaded {
+    /// For a reason that may pass.
+    Yet(String),
+    /// It never will be: what the node has breaks its own rules, or can be written nowhere.
+    Ever(String),
+}
+
 impl Coordinator {
     /// Takes a snapshot of a table on all nodes that may have rows of it. Whatever was acknowledged
     /// before is in it. After an error none of the nodes that answer has one.
@@ -157,15 +166,17 @@ impl Coordinator {
         (place, part): (&'a SnapshotPlace, u8),
         into: TableId,
         from: Option<Resume>,
-    ) -> Erased<'a, Result<Step, String>> {
+    ) -> Erased<'a, Result<Step, NotLoaded>> {
         Erased::new(move || async move {
             assert!(part < PARTS, "bounded: part {part} of {PARTS}");
             let load = Load { into, place: place.clone(), part: (part, PARTS), from };
             let loaded = match host == self.cluster.node().host_id {
                 true => loaded_here(load).await?,
                 false => {
-                    let asked = ask(host, verb::SNAPSHOT_LOAD, load.encode(), STEP_PATIENCE);
-                    decode_loaded(&asked.await?).map_err(|damaged| damaged.to_string())?
+                    let request = load.encode();
+                    let asked = asked(host, verb::SNAPSHOT_LOAD, request, STEP_PATIENCE).await;
+                    let damaged = |damaged: stdx::Damaged| NotLoaded::Yet(damaged.to_string());
+                    decode_loaded(&asked.map_err(not_loaded)?).map_err(damaged)?
                 }
             };
             Ok(match loaded {
@@ -207,9 +218,35 @@ fn least_copies(coordinator: &Coordinator, table: &TableEntry) -> u32 {
 }
 
 async fn ask(host: Uuid, verb: Verb, request: Vec<u8>, time: Duration) -> Result<Vec<u8>, String> {
+    asked(host, verb, request, time).await.map_err(|refusal| refusal.text)
+}
+
+async fn asked(
+    host: Uuid,
+    verb: Verb,
+    request: Vec<u8>,
+    time: Duration,
+) -> Result<Vec<u8>, Refusal> {
+    debug_assert!(!host.is_nil() && !time.is_zero(), "nobody is asked, or for no answer");
     let target = Target::bulk(HostId(host.as_u128()), ToShard::At(0));
-    let asked = call(target, verb, Payload::from(request), time).await;
-    asked.map_err(|refusal| refusal.text)
+    call(target, verb, Payload::from(request), time).await
+}
+
+/// What another node's refusal of a step means, and the refusal that says so.
+fn not_loaded(refusal: Refusal) -> NotLoaded {
+    match refusal.kind {
+        RefusalKind::Refused => NotLoaded::Ever(refusal.text),
+        _ => NotLoaded::Yet(refusal.text),
+    }
+}
+
+fn refusal_of(reason: NotLoaded) -> Refusal {
+    let refusal = match reason.clone() {
+        NotLoaded::Yet(why) => failed(why),
+        NotLoaded::Ever(why) => Refusal::new(RefusalKind::Refused, why),
+    };
+    debug_assert!(not_loaded(refusal.clone()) == reason, "what is final is told as such");
+    refusal
 }
 
 /// What another node asks for. The caller knows that the table is here.
@@ -227,7 +264,7 @@ pub(crate) async fn clear(coordinator: &Coordinator, request: &[u8]) -> Result<(
 
 /// What another node asks for. The caller knows that the table is here.
 pub(crate) async fn load(load: Load) -> Result<Vec<u8>, Refusal> {
-    let loaded = loaded_here(load).await.map_err(failed)?;
+    let loaded = loaded_here(load).await.map_err(refusal_of)?;
     Ok(encode_loaded(loaded.as_ref()))
 }
 
@@ -262,13 +299,13 @@ async fn cleared_here(coordinator: &Coordinator, place: &SnapshotPlace) -> Resul
 }
 
 /// On the shard of the part.
-async fn loaded_here(load: Load) -> Result<Option<Loaded>, String> {
+async fn loaded_here(load: Load) -> Result<Option<Loaded>, NotLoaded> {
     let shard = u16::from(load.part.0) % runtime::shard_count();
     let step = move || async move {
-        let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+        let coordinator = own_coordinator().map_err(|it| NotLoaded::Yet(it.to_string()))?;
         // A task of its own: steps that are taken at once on this shard share no group.
         let done = coordinator.background.spawn_in(STREAMING, load::step(load)).await;
-        done.unwrap_or_else(|_| Err("the node stops".to_owned()))
+        done.unwrap_or_else(|_| Err(NotLoaded::Yet("the node stops".to_owned())))
     };
     Box::pin(runtime::on_shard(shard, step)).await
 }
@@ -276,6 +313,15 @@ async fn loaded_here(load: Load) -> Result<Option<Loaded>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_node_says_whether_it_may_be_asked_again() {
+        for reason in [NotLoaded::Yet("busy".into()), NotLoaded::Ever("damaged".into())] {
+            assert_eq!(not_loaded(refusal_of(reason.clone())), reason);
+        }
+        let unreached = Refusal::new(RefusalKind::Unreached, "no way".to_owned());
+        assert_eq!(not_loaded(unreached), NotLoaded::Yet("no way".into()));
+    }
 
     /// *whole-by-quorums*: by counting, over all sets of replicas that a quorum may be.
     #[test]
