@@ -6,6 +6,7 @@ use crate::batch;
 use crate::error::{Error, Kind};
 use crate::items;
 use crate::json::Object;
+use crate::kept;
 use crate::met::{NOT_ON_STREAMS, OPERATIONS, Op};
 use crate::node::{Caller, Node};
 use crate::partiql;
@@ -101,11 +102,11 @@ async fn named(
         "UpdateContinuousBackups" => backups::update_continuous(node, body),
         "RestoreTableToPointInTime" => backups::restore_to_point(node, body),
         "ExportTableToPointInTime" => transfers::export(node, caller, body).await,
-        "DescribeExport" => transfers::describe_export(node, caller, body).await,
-        "ListExports" => transfers::list_exports(node, caller, body).await,
+        "DescribeExport" => transfers::describe(node, kept::Kind::Export, body).await,
+        "ListExports" => transfers::list(node, kept::Kind::Export, body).await,
         "ImportTable" => transfers::import(node, caller, body).await,
-        "DescribeImport" => transfers::describe_import(node, caller, body).await,
-        "ListImports" => transfers::list_imports(node, caller, body).await,
+        "DescribeImport" => transfers::describe(node, kept::Kind::Import, body).await,
+        "ListImports" => transfers::list(node, kept::Kind::Import, body).await,
         other => Err(Error::internal(format!("{other} is an operation that nobody does"))),
     }
 }

@@ -1,36 +1,33 @@
-//! What clients ask for of exports: items of tables become files, and it is told how that goes.
+//! What clients ask for: items of tables become files.
 
 use super::dump::Target;
 use super::ends::Work;
 use super::files::{Lost, enter, enter_or_make};
 use super::fill::now;
-use super::operations::{folder, known, make_room, page, refused, start};
-use super::place::Place;
-use super::record::{Counts, Record, Status, asked, next_token, not_found, parts_of_arn};
+use super::operations::{folder, known, make_room, refused, start};
+use super::place::{EXPORTS, Place, folder_of_prefix, key_of_export};
+use super::record::{Counts, Record, Status, asked};
 use super::records;
+use super::told::described;
 use crate::backups::{as_table_not_found, new_id, time_of};
 use crate::error::{self, Error};
-use crate::json::{Json, Object, write_list};
 use crate::kept::Kind;
 use crate::node::{Caller, Node};
 use crate::request::Request;
-use crate::table_facts::{arn, arn_of};
+use crate::table_facts::arn;
 use auth::Permission;
 use runtime::io::{IoError, fs};
 use std::path::{Path, PathBuf};
 
 /// A time that is so near, milliseconds, is the present: clocks differ.
 const PRESENT_MILLIS: i64 = 60_000;
-/// The folder of exports below a prefix, as the service has it.
-const FOLDER: &str = "AWSDynamoDB";
 
 /// `ExportTableToPointInTime`
 pub(crate) async fn export(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let bucket = request.need_string("S3Bucket")?;
     let prefix = request.string("S3Prefix")?.filter(|prefix| !prefix.is_empty());
-    let below = prefix.as_deref().map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix));
-    let place = Place::of(&bucket, &below.map(|below| format!("{below}/")).unwrap_or_default())?;
+    let place = Place::of(&bucket, &folder_of_prefix(prefix.as_deref()))?;
     let given = request.need_string("TableArn")?;
     let table = node.any_table(&given).map_err(as_table_not_found)?;
     table.writable()?;
@@ -66,7 +63,7 @@ pub(crate) async fn export(node: &Node, caller: &Caller, body: &str) -> Result<S
     let target = Target {
         folder,
         bucket: bucket.into_owned(),
-        key: key_of(below, &record.id),
+        key: key_of_export(prefix.as_deref(), &record.id),
         prefix: prefix.map(|prefix| prefix.into_owned()),
         arn: record.arn(&table_arn),
         table_arn,
@@ -108,7 +105,7 @@ async fn make_folder(root: &Path, place: &Place, id: &str) -> Result<PathBuf, Lo
     if !enter(&mut dir, place.bucket()).await? {
         return Err(Lost::NoBucket);
     }
-    for folder in place.folders().chain([FOLDER, id]) {
+    for folder in place.folders().chain([EXPORTS, id]) {
         if !enter_or_make(&mut dir, folder).await? {
             return Err(Lost::NoFolder);
         }
@@ -116,50 +113,4 @@ async fn make_folder(root: &Path, place: &Place, id: &str) -> Result<PathBuf, Lo
     fs::create_dir_all(dir.join("data")).await?;
     fs::write_file_atomic(dir.join("_started"), b"").await?;
     Ok::<_, IoError>(dir).map_err(Lost::from)
-}
-
-/// The key of the folder of an export.
-fn key_of(prefix: Option<&str>, id: &str) -> String {
-    let slash = if prefix.is_some() { "/" } else { "" };
-    format!("{}{slash}{FOLDER}/{id}", prefix.unwrap_or_default())
-}
-
-fn described(node: &Node, record: &Record) -> String {
-    let told = Json::parse(record.asked.as_bytes()).ok();
-    let prefix = told.and_then(|told| told.member("S3Prefix")?.string());
-    let below = prefix.as_deref().map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix));
-    let key = key_of(below.filter(|below| !below.is_empty()), &record.id);
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    let manifest = format!("{key}/manifest-summary.json");
-    let table = arn_of(node, &record.table);
-    record.write_export(&table, &manifest, object.member("ExportDescription"));
-    object.close();
-    out
-}
-
-/// `DescribeExport`
-pub(crate) async fn describe_export(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let given = request.need_string("ExportArn")?;
-    let (table, id) = parts_of_arn(Kind::Export, &given)?;
-    let record = records::find(node, (Kind::Export, id)).await?;
-    let record = record.filter(|record| record.table == table);
-    record.map(|record| described(node, &record)).ok_or_else(|| not_found(Kind::Export, &given))
-}
-
-/// `ListExports`
-pub(crate) async fn list_exports(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let (records, more) = page(node, (Kind::Export, "MaxResults"), &request).await?;
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    write_list(&records, object.member("ExportSummaries"), |record, out| {
-        record.write_export_summary(&arn_of(node, &record.table), out);
-    });
-    if let (true, Some(last)) = (more, records.last()) {
-        object.string("NextToken", &next_token(&last.id));
-    }
-    object.close();
-    Ok(out)
 }

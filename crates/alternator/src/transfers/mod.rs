@@ -7,7 +7,8 @@
 //! ([`crate::restored`]). What is read is unpacked ([`unpack`]), cut into records ([`lines`]) and
 //! made items ([`format`]), which are pure, and written by [`fill`]. An export is a record and
 //! files, which [`dump`] writes, with their sums. [`operations`] and [`exports`] write down what is
-//! to be; [`ends`] brings it to its end, [`drive`] that which its node has left.
+//! to be; [`ends`] brings it to its end, [`drive`] that which its node has left; [`told`] says how
+//! far both are.
 //!
 //! Invariants
 //!  - *not-before-all* (`restored`): a table is used when its import has ended, and not before.
@@ -32,8 +33,10 @@ mod operations;
 mod place;
 mod record;
 mod records;
+mod told;
 mod unpack;
 
 pub(crate) use drive::keep;
-pub(crate) use exports::{describe_export, export, list_exports};
-pub(crate) use operations::{describe_import, import, list_imports};
+pub(crate) use exports::export;
+pub(crate) use operations::import;
+pub(crate) use told::{describe, list};

@@ -1,22 +1,19 @@
-//! What clients ask for of imports: tables are filled by files, and it is told how that goes.
+//! What clients ask for: tables are filled by files.
 
 use super::ends::{self, Work};
 use super::files::{self, Lost};
 use super::fill::{Source, now};
 use super::format::Format;
 use super::place::Place;
-use super::record::{Counts, Record, Status, asked, next_token, not_found, parts_of_arn, start_of};
+use super::record::{Counts, Record, Status, asked};
 use super::records;
+use super::told::described;
 use super::unpack::Packing;
 use crate::backups::new_id;
 use crate::error::{self, Error};
-use crate::json::{Object, write_list};
 use crate::kept::Kind;
 use crate::node::{Caller, Node};
 use crate::request::Request;
-use crate::restored;
-use crate::table::name_of;
-use crate::table_facts::arn_of;
 use crate::tables::{self, Wanted};
 use auth::{Permission, Resource};
 use cluster::Cluster;
@@ -27,8 +24,6 @@ use std::path::PathBuf;
 const AT_ONCE_MAX: usize = 50;
 /// Files of an import.
 const FILES_MAX: usize = 50_000;
-/// Imports that are listed at once.
-const LISTED_MAX: i64 = 25;
 /// How long a client's token means the same request, milliseconds.
 const TOKEN_MILLIS: i64 = 8 * 3600 * 1000;
 
@@ -180,73 +175,4 @@ pub(super) fn refused(lost: Lost, place: &Place) -> Error {
             Error::validation(format!("The bucket cannot be read: {}", place.bucket()))
         }
     }
-}
-
-/// A record as it is told: one is completed when its table may be used.
-fn shown(node: &Node, record: &Record) -> Record {
-    let schema = node.schema();
-    let entry = schema.table_by_id(record.table_id);
-    let waits = entry.is_some_and(|entry| restored::import_under_way(&entry.schema).is_some());
-    match record.status {
-        Status::Completed if waits => {
-            Record { status: Status::InProgress, ended: None, ..record.clone() }
-        }
-        _ => record.clone(),
-    }
-}
-
-fn described(node: &Node, record: &Record) -> String {
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    let table = arn_of(node, &record.table);
-    let told = shown(node, record);
-    told.write_description(&table, object.member("ImportTableDescription"));
-    object.close();
-    out
-}
-
-/// `DescribeImport`
-pub(crate) async fn describe_import(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let given = request.need_string("ImportArn")?;
-    let (table, id) = parts_of_arn(Kind::Import, &given)?;
-    let record =
-        records::find(node, (Kind::Import, id)).await?.filter(|record| record.table == table);
-    record.map(|record| described(node, &record)).ok_or_else(|| not_found(Kind::Import, &given))
-}
-
-/// `ListImports`
-pub(crate) async fn list_imports(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
-    let (records, more) = page(node, (Kind::Import, "PageSize"), &request).await?;
-    let mut out = String::new();
-    let mut object = Object::open(&mut out);
-    write_list(&records, object.member("ImportSummaryList"), |record, out| {
-        shown(node, record).write_summary(&arn_of(node, &record.table), out);
-    });
-    if let (true, Some(last)) = (more, records.last()) {
-        object.string("NextToken", &next_token(&last.id));
-    }
-    object.close();
-    Ok(out)
-}
-
-/// A page of a list, and whether there are more. `size`: the parameter that says how many.
-pub(super) async fn page(
-    node: &Node,
-    (kind, size): (Kind, &str),
-    request: &Request<'_>,
-) -> Result<(Vec<Record>, bool), Error> {
-    let table = request.string("TableArn")?.map(|given| name_of(&given).to_owned());
-    let most = request.integer(size)?.unwrap_or(LISTED_MAX);
-    if !(1..=LISTED_MAX).contains(&most) {
-        return Err(Error::validation(format!(
-            "1 validation error detected: Value '{most}' at '{size}' failed to satisfy \
-             constraint: Member must be between 1 and {LISTED_MAX}"
-        )));
-    }
-    let token = request.string("NextToken")?;
-    let start = token.as_deref().map(start_of).transpose()?;
-    let is_of = |record: &Record| table.as_ref().is_none_or(|table| *table == record.table);
-    records::list(node, (kind, start), most as usize, is_of).await
 }

@@ -11,6 +11,8 @@ use crate::error::Error;
 const BUCKET_BYTES_MAX: usize = 255;
 const PREFIX_BYTES_MAX: usize = 1024;
 const PART_BYTES_MAX: usize = 255;
+/// The folder of exports below a prefix, as the service has it.
+pub(super) const EXPORTS: &str = "AWSDynamoDB";
 
 /// A bucket and a prefix that were checked. (*stays-below*)
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,17 @@ impl Place {
     }
 }
 
+/// The prefix of an export, with the one slash that it ends with if it is there.
+pub(super) fn folder_of_prefix(prefix: Option<&str>) -> String {
+    let prefix = prefix.map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix));
+    prefix.map(|prefix| format!("{prefix}/")).unwrap_or_default()
+}
+
+/// The key of the folder of an export.
+pub(super) fn key_of_export(prefix: Option<&str>, id: &str) -> String {
+    format!("{}{EXPORTS}/{id}", folder_of_prefix(prefix))
+}
+
 fn refused(name: &str, given: &str, expected: &str) -> Error {
     let shown: String = given.chars().take(100).collect();
     Error::validation(format!(
@@ -83,6 +96,14 @@ mod tests {
         all.extend(place.folders());
         all.push(place.stem());
         Some(all.join("/"))
+    }
+
+    #[test]
+    fn an_export_has_a_folder_below_its_prefix() {
+        let check = |prefix, expected| assert_eq!(key_of_export(prefix, "1-a"), expected);
+        check(None, "AWSDynamoDB/1-a");
+        check(Some("x"), "x/AWSDynamoDB/1-a");
+        check(Some("x/y/"), "x/y/AWSDynamoDB/1-a");
     }
 
     #[test]

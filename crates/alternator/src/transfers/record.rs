@@ -1,6 +1,7 @@
 //! What is known of an import, or an export: as an item of a table of the nodes, and as the API
 //! tells it. Pure.
 
+use super::place::key_of_export;
 use crate::error::{self, Error};
 use crate::json::{Json, Object};
 use crate::kept::Kind;
@@ -242,17 +243,32 @@ impl Record {
         }
     }
 
-    /// Appends the summary of an export.
-    pub(super) fn write_export_summary(&self, table_arn: &str, out: &mut String) {
+    /// Appends its summary, as lists have it.
+    pub(super) fn write_summary(&self, table_arn: &str, out: &mut String) {
         let mut object = Object::open(out);
-        object.string("ExportArn", &self.arn(table_arn));
-        object.string("ExportStatus", self.status.name()).string("ExportType", "FULL_EXPORT");
+        match self.kind {
+            Kind::Export => {
+                object.string("ExportArn", &self.arn(table_arn));
+                object.string("ExportStatus", self.status.name());
+                object.string("ExportType", "FULL_EXPORT");
+            }
+            _ => self.write_common(table_arn, &mut object),
+        }
         object.close();
     }
 
-    /// Appends an `ExportDescription`. `manifest`: the key of its summary.
-    pub(super) fn write_export(&self, table_arn: &str, manifest: &str, out: &mut String) {
+    /// Appends its `ImportTableDescription`, or `ExportDescription`.
+    pub(super) fn write_description(&self, table_arn: &str, out: &mut String) {
         let mut object = Object::open(out);
+        match self.kind {
+            Kind::Export => self.write_export(table_arn, &mut object),
+            _ => self.write_import(table_arn, &mut object),
+        }
+        self.write_failure(&mut object);
+        object.close();
+    }
+
+    fn write_export(&self, table_arn: &str, object: &mut Object<'_>) {
         object.string("ExportArn", &self.arn(table_arn));
         object.string("ExportStatus", self.status.name());
         object.json("StartTime", &seconds(self.started));
@@ -260,7 +276,7 @@ impl Record {
             object.json("EndTime", &seconds(ended));
         }
         if self.status == Status::Completed {
-            object.string("ExportManifest", manifest);
+            object.string("ExportManifest", &self.manifest());
             object.json("ItemCount", &self.counts.processed.to_string());
             object.json("BilledSizeBytes", &self.counts.bytes.to_string());
         }
@@ -269,36 +285,31 @@ impl Record {
         if let Some(token) = &self.token {
             object.string("ClientToken", token);
         }
-        self.copy(&["S3Bucket", "S3Prefix"], &mut object);
+        self.copy(&["S3Bucket", "S3Prefix"], object);
         object.string("ExportFormat", "DYNAMODB_JSON").string("ExportType", "FULL_EXPORT");
-        self.write_failure(&mut object);
-        object.close();
     }
 
-    /// Appends the summary of an import.
-    pub(super) fn write_summary(&self, table_arn: &str, out: &mut String) {
-        let mut object = Object::open(out);
-        self.write_common(table_arn, &mut object);
-        object.close();
+    /// The key of the summary of an export.
+    fn manifest(&self) -> String {
+        let told = Json::parse(self.asked.as_bytes()).ok();
+        let prefix = told.and_then(|told| told.member("S3Prefix")?.string());
+        let prefix = prefix.as_deref().filter(|prefix| !prefix.is_empty());
+        format!("{}/manifest-summary.json", key_of_export(prefix, &self.id))
     }
 
-    /// Appends its `ImportTableDescription`.
-    pub(super) fn write_description(&self, table_arn: &str, out: &mut String) {
-        let mut object = Object::open(out);
-        self.write_common(table_arn, &mut object);
+    fn write_import(&self, table_arn: &str, object: &mut Object<'_>) {
+        self.write_common(table_arn, object);
         object.string("TableId", &self.table_id.to_string());
         if let Some(token) = &self.token {
             object.string("ClientToken", token);
         }
         let names = ["InputFormatOptions", "InputCompressionType", "TableCreationParameters"];
-        self.copy(&names, &mut object);
+        self.copy(&names, object);
         let Counts { processed, imported, errors, bytes } = self.counts;
         object.json("ProcessedItemCount", &processed.to_string());
         object.json("ImportedItemCount", &imported.to_string());
         object.json("ErrorCount", &errors.to_string());
         object.json("ProcessedSizeBytes", &bytes.to_string());
-        self.write_failure(&mut object);
-        object.close();
     }
 }
 
@@ -365,13 +376,14 @@ pub(super) mod tests {
         let known = Record { kind: Kind::Export, asked, failure: None, ..known };
         let mut out = String::new();
         let table = "arn:aws:dynamodb:datacenter1:000000000000:table/t";
-        known.write_export(table, "x/manifest-summary.json", &mut out);
+        known.write_description(table, &mut out);
         let json = Json::parse(out.as_bytes()).expect("JSON");
         let told = |name: &str| json.member(name).expect(name).text().to_owned();
         let arn = json.member("ExportArn").and_then(|arn| arn.string()).expect("an ARN");
         assert_eq!(parts_of_arn(Kind::Export, &arn).unwrap(), ("t", "017-ab"));
         assert_eq!((told("ItemCount"), told("BilledSizeBytes")), ("5".into(), "99".into()));
         assert_eq!((told("S3Prefix"), told("ExportTime")), ("\"x\"".into(), "1.500".into()));
+        assert_eq!(told("ExportManifest"), "\"x/AWSDynamoDB/017-ab/manifest-summary.json\"");
     }
 
     #[test]
