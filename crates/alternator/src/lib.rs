@@ -12,7 +12,7 @@
 //! `together` (writes that wait for each other), `node` (what requests share), `led` (what leaders
 //! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
 //! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
-//! `streams`, `tables`, `kept` (what nodes keep of the next two), `backups`, `transfers`
+//! `streams`, `tables`, `kept` (what nodes keep of the next two), `backups`, [`transfers`]
 //! (imports and exports), `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
 //! `operations` (by name), `connection`, `server` (listeners).
 //!
@@ -70,7 +70,7 @@ mod tags;
 mod throughput;
 mod together;
 mod transact;
-mod transfers;
+pub mod transfers;
 mod ttl;
 pub mod update;
 pub mod value;

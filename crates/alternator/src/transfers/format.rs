@@ -19,7 +19,7 @@ const MARK: &str = "\u{feff}";
 
 /// What files have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
     /// A line: `{"Item": {..}}`.
     Json,
     Csv {
@@ -75,7 +75,7 @@ impl Format {
     }
 
     /// The delimiter of what may have line ends within quotes.
-    pub(super) fn delimiter(&self) -> Option<u8> {
+    pub fn delimiter(&self) -> Option<u8> {
         match self {
             Format::Json => None,
             Format::Csv { delimiter, .. } => Some(*delimiter),
@@ -97,7 +97,7 @@ fn check_header(names: &[String]) -> Result<(), String> {
 }
 
 /// Reads the records of one file.
-pub(super) struct Reader<'f> {
+pub struct Reader<'f> {
     format: &'f Format,
     /// The types of attributes of keys.
     keys: &'f BTreeMap<String, Type>,
@@ -107,7 +107,7 @@ pub(super) struct Reader<'f> {
 
 /// What a record is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Read {
+pub enum Read {
     Item(Map),
     /// A line of nothing, or the header.
     Nothing,
@@ -118,7 +118,8 @@ pub(super) enum Read {
 }
 
 impl<'f> Reader<'f> {
-    pub(super) fn new(format: &'f Format, keys: &'f BTreeMap<String, Type>) -> Reader<'f> {
+    /// Of a file of which nothing was read. `keys`: the types of attributes of keys.
+    pub fn new(format: &'f Format, keys: &'f BTreeMap<String, Type>) -> Reader<'f> {
         let header = match format {
             Format::Json => None,
             Format::Csv { header, .. } => header.clone(),
@@ -127,7 +128,7 @@ impl<'f> Reader<'f> {
     }
 
     /// The next record of the file.
-    pub(super) fn read(&mut self, record: &[u8]) -> Read {
+    pub fn read(&mut self, record: &[u8]) -> Read {
         let is_first = std::mem::take(&mut self.is_first);
         let Ok(text) = std::str::from_utf8(record) else {
             return match (self.format, &self.header) {

@@ -38,13 +38,13 @@ impl At {
 
 /// A record, or that there was one that is too long; and the number of the line it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record<'r> {
+pub enum Record<'r> {
     Whole(&'r [u8], u64),
     TooLong(u64),
 }
 
 /// Cuts bytes into records.
-pub(super) struct Records {
+pub struct Records {
     /// The delimiter of CSV; `None`: lines.
     delimiter: Option<u8>,
     bytes_max: usize,
@@ -61,7 +61,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    pub(super) fn new(delimiter: Option<u8>, bytes_max: usize) -> Records {
+    /// Of no bytes yet. `delimiter`: of CSV; `bytes_max`: of a record.
+    pub fn new(delimiter: Option<u8>, bytes_max: usize) -> Records {
         Records {
             delimiter,
             bytes_max,
@@ -76,7 +77,7 @@ impl Records {
     }
 
     /// Where bytes are to be appended. What was told before is gone.
-    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+    pub fn room(&mut self) -> &mut Vec<u8> {
         self.pending.drain(..self.start);
         self.looked -= self.start;
         self.start = 0;
@@ -85,7 +86,7 @@ impl Records {
 
     /// The next record, without its line end; `None`: more bytes are needed, or all were told.
     /// `is_last`: no bytes follow those that are there.
-    pub(super) fn next(&mut self, is_last: bool) -> Option<Record<'_>> {
+    pub fn next(&mut self, is_last: bool) -> Option<Record<'_>> {
         while let Some(byte) = self.pending.get(self.looked).copied() {
             self.looked += 1;
             let after = match self.delimiter {
@@ -136,7 +137,7 @@ fn trimmed(record: &[u8]) -> &[u8] {
 }
 
 /// The fields of a record of CSV; the error says what is wrong.
-pub(super) fn fields(record: &str, delimiter: u8) -> Result<Vec<Cow<'_, str>>, &'static str> {
+pub fn fields(record: &str, delimiter: u8) -> Result<Vec<Cow<'_, str>>, &'static str> {
     let bytes = record.as_bytes();
     let (mut all, mut start, mut at) = (Vec::new(), 0, At::Start);
     for end in 0..=bytes.len() {
