@@ -1,4 +1,6 @@
 """The audit log has what clients of the DynamoDB API did, of the tables that it is asked to write down."""
+import json
+import socket
 import time
 
 import pytest
@@ -83,3 +85,53 @@ def test_what_is_asked_for_is_written_down(node):
         assert fields == (category, level, error, keyspace, name), row.operation
         assert row.operation.startswith(words[0] + " ") and all(word in row.operation for word in words)
         assert (row.username, row.source) == ("anonymous", "127.0.0.1")
+
+
+def test_rules_say_what_is_written_down():
+    rule = {"sinks": ["table"], "categories": ["DML", "QUERY"], "roles": ["anonymous"],
+            "qualified_table_names": ["alternator_@(one|two).*"]}
+    with Node("--audit", "table", "--audit-categories", "", "--audit-rules", json.dumps([rule])) as node:
+        resource = dynamodb(node)
+        client = resource.meta.client
+        for name in ("one", "two", "three"):
+            client.create_table(
+                TableName=name, BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}])
+            resource.Table(name).put_item(Item={"p": f"key of {name}"})
+        resource.Table("one").get_item(Key={"p": "x"})
+        writes = {name: [{"PutRequest": {"Item": {"p": f"batch {name}"}}}] for name in ("three", "one", "two")}
+        client.batch_write_item(RequestItems=writes)
+        client.list_tables()
+        found = rows(node, 5)
+        assert [(row.category, row.table_name, row.operation.split()[0]) for row in found] == [
+            ("DML", "one", "PutItem"), ("DML", "two", "PutItem"), ("QUERY", "one", "GetItem"),
+            ("DML", "one|two", "BatchWriteItem"), ("QUERY", "", "ListTables")]
+        assert all("three" not in row.operation for row in found)
+
+
+def test_rules_may_want_each_table_in_another_sink(tmp_path):
+    def rule(sink, table):
+        return {"sinks": [sink], "categories": ["DML"], "roles": ["*"],
+                "qualified_table_names": [f"alternator_{table}.*"]}
+
+    path = str(tmp_path / "log")
+    rules = [rule("table", "one"), rule("syslog", "two")]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(path)
+        receiver.settimeout(60)
+        options = ("--audit", "table,syslog", "--audit-categories", "", "--audit-rules", json.dumps(rules),
+                   "--audit-unix-socket-path", path)
+        with Node(*options) as node:
+            client = dynamodb(node).meta.client
+            for name in ("one", "two"):
+                client.create_table(
+                    TableName=name, BillingMode="PAY_PER_REQUEST",
+                    KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+                    AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}])
+            writes = {name: [{"PutRequest": {"Item": {"p": f"key {name}"}}}] for name in ("one", "two")}
+            client.batch_write_item(RequestItems=writes)
+            line = receiver.recv(65536).decode()
+            assert 'table="two"' in line and "key two" in line and "key one" not in line
+            [row] = rows(node, 1)
+            assert row.table_name == "one" and "key one" in row.operation and "key two" not in row.operation

@@ -1,5 +1,6 @@
 """The audit log of a node: rows of audit.audit_log, and datagrams to a logger."""
 import datetime
+import json
 import re
 import socket
 import time
@@ -137,6 +138,71 @@ def test_what_is_written_down_changes_while_the_node_runs():
                 session.execute(change.format(value, name))
 
 
+def rule(sinks, categories, tables, roles):
+    return {"sinks": sinks, "categories": categories, "qualified_table_names": tables, "roles": roles}
+
+
+def test_rules_say_what_is_written_down_of_whom():
+    rules = [rule(["table"], ["DML", "QUERY"], ["ks.@(t|u)", "logs.*"], ["admin_*"]),
+             rule(["table"], ["AUTH"], [], ["!(cassandra)"])]
+    options = ["--audit", "table", "--audit-categories", "", "--audit-rules", json.dumps(rules)]
+    with Node(*LOGINS, *options) as node:
+        root = connect(node)
+        root.execute(KEYSPACE)
+        for table in ["t", "u", "v"]:
+            root.execute(f"CREATE TABLE ks.{table} (p int PRIMARY KEY)")
+        for name in ["admin_a", "reader"]:
+            root.execute(f"CREATE ROLE {name} WITH PASSWORD = 'x' AND LOGIN = true")
+            root.execute(f"GRANT ALL ON ALL KEYSPACES TO {name}")
+        by = {name: connect(node, name, "x") for name in ["admin_a", "reader"]}
+        by["cassandra"] = root
+        for name, session in by.items():
+            for table in ["t", "u", "v"]:
+                session.execute(f"INSERT INTO ks.{table} (p) VALUES (1) -- {name}")
+        by["admin_a"].execute("SELECT * FROM ks.u")
+        expected = {("DML", "t", "admin_a"), ("DML", "u", "admin_a"), ("QUERY", "u", "admin_a"),
+                    ("AUTH", "", "admin_a"), ("AUTH", "", "reader")}
+
+        def seen():
+            return {(row.category, row.table_name, row.username) for row in rows(root)}
+
+        assert eventually(lambda: seen() == expected), seen()
+        # What changes holds at once, and what is wrong changes nothing.
+        change = "UPDATE system.config SET value = %s WHERE name = 'audit_rules'"
+        root.execute(change, [json.dumps([rule(["table"], ["DML"], ["ks.v"], ["reader"])])])
+        for name, session in by.items():
+            for table in ["t", "v"]:
+                session.execute(f"INSERT INTO ks.{table} (p) VALUES (2)")
+        assert eventually(lambda: seen() == expected | {("DML", "v", "reader")}), seen()
+        bad = [rule(["table"], ["DML"], ["ks.v"], ["reader"]), rule(["table"], ["NONSENSE"], [], [])]
+        with pytest.raises(Exception, match="rule 2: categories: NONSENSE is none of"):
+            root.execute(change, [json.dumps(bad)])
+        shown, = root.execute("SELECT value FROM system.config WHERE name = 'audit_rules'")
+        assert json.loads(shown.value) == bad[:1]
+
+
+def test_rules_have_their_own_sinks(logger):
+    receiver, path = logger
+    rules = [rule(["syslog"], ["DDL"], ["ks.*"], ["*"]), rule(["table"], ["DML"], ["ks.t"], ["*"])]
+    options = ["--audit", "syslog,table", "--audit-categories", "", "--audit-unix-socket-path", path,
+               "--audit-rules", json.dumps(rules)]
+    with Node(*options) as node:
+        session = node.connect()
+        session.execute(KEYSPACE)
+        session.execute("CREATE TABLE ks.t (p int PRIMARY KEY)")
+        session.execute("INSERT INTO ks.t (p) VALUES (1)")
+        lines = [LINE.match(receiver.recv(65536).decode()) for _ in range(2)]
+        assert [line.group("category", "keyspace", "table") for line in lines] == [
+            ("DDL", "ks", ""), ("DDL", "ks", "t")]
+        assert eventually(lambda: [row.category for row in rows(session)] == ["DML"])
+
+
+def test_a_rule_that_asks_for_a_sink_in_vain_is_told():
+    rules = [rule(["table"], ["DML"], ["ks.*"], ["*"]), rule(["table", "syslog"], ["DDL"], [], ["*"])]
+    with Node("--audit", "table", "--audit-rules", json.dumps(rules)) as node:
+        assert "rule 2 of audit_rules names the sink syslog" in node.wait_for_log("nothing is written there")
+
+
 def test_what_comes_through_the_maintenance_socket_is_written_down():
     options = ["--audit", "table", "--audit-categories", "DCL", "--maintenance-socket", "workdir"]
     with Node(*LOGINS, *options) as node:
@@ -199,6 +265,7 @@ def test_a_logger_that_does_not_read_holds_nobody_up(logger):
 @pytest.mark.parametrize("option, value, text", [
     ("--audit-categories", "DDL,NONSENSE", "NONSENSE is none of"),
     ("--audit-tables", "t", "t is not the name of a table"),
+    ("--audit-rules", '[{"sinks": ["file"]}]', "rule 1: sinks: file is none of table, syslog"),
     ("--audit", "file", "file")])
 def test_nonsense_is_refused_at_the_start(option, value, text):
     node = Node(option, value)

@@ -1,9 +1,10 @@
 //! What the audit log is told of a request: of which kind it is, which tables it is about, and its
-//! text. What is written down is decided by [`auth::audit`]. Pure, but for [`note`].
+//! text. What is written down is decided by [`auth::audit`]. Pure, but for [`note`] and
+//! [`told_to`].
 //!
 //! Invariants
-//!  - *covered-alone*: of a request about several tables the event has those that are written down,
-//!    and the text those parts alone that are about them.
+//!  - *covered-alone*: of a request about several tables an event has those that are written down
+//!    where it goes, and the text those parts alone that are about them.
 //!  - *no-table-always*: a request about no table is written down whenever its kind is.
 
 use crate::json::{Json, Object, write_list, write_string};
@@ -12,7 +13,10 @@ use crate::partiql;
 use crate::request::Request;
 use crate::streams;
 use crate::table::{KEYSPACE_PREFIX, OTHERS_PREFIX, name_of};
+use auth::audit::rules::{Sinks, Subject};
 use auth::audit::{Category, Event, kept};
+use query::Audit;
+use query::audit::ANONYMOUS;
 use std::borrow::Cow;
 
 /// The keyspace by which `audit_tables` may name any table of the API.
@@ -21,27 +25,50 @@ const ANY_KEYSPACE: &str = "alternator";
 /// Tells the audit log what a client has asked for, whatever came of it.
 pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_error: bool) {
     let Some(audit) = node.processor.audit() else { return };
-    let covers = |category, keyspace: &str, table: &str| match table {
-        "" => audit.has(category),
-        _ => audit.covers(category, keyspace, table),
-    };
     if ![Category::Query, Category::Dml, Category::Ddl].iter().any(|it| audit.has(*it)) {
         return;
     }
     // Of what is no JSON nobody knows what it is about.
     let Ok(json) = Json::parse(body.as_bytes()) else { return };
-    let Some(told) = told(name, json, &covers) else { return };
-    audit.record(Event {
-        at_micros: runtime::time::wall_micros(),
-        category: told.category,
-        consistency: told.consistency,
-        keyspace: told.keyspace,
-        table: told.table,
-        operation: kept(&told.text, Cow::Borrowed),
-        client: caller.client,
-        user: caller.role.clone().unwrap_or_else(|| "anonymous".to_owned()),
-        is_error,
-    });
+    let role = caller.role.as_deref().unwrap_or(ANONYMOUS);
+    for (told, sinks) in told_to(audit, role, (name, json)) {
+        let event = Event {
+            at_micros: runtime::time::wall_micros(),
+            category: told.category,
+            consistency: told.consistency,
+            keyspace: told.keyspace,
+            table: told.table,
+            operation: kept(&told.text, Cow::Borrowed),
+            client: caller.client,
+            user: role.to_owned(),
+            is_error,
+        };
+        audit.record(event, sinks);
+    }
+}
+
+/// What is written down of a request, and where: rules may want of one that is about several tables
+/// some in one place and some in another.
+fn told_to(audit: &Audit, role: &str, (name, json): (&str, Json<'_>)) -> Vec<(Told, Sinks)> {
+    let mut found: Vec<(Told, Sinks)> = Vec::new();
+    for sink in audit.sinks().each() {
+        let covers = |category, keyspace: &str, table: &str| {
+            let is_named = match table {
+                "" => audit.names(category),
+                _ => {
+                    [keyspace, ANY_KEYSPACE].iter().any(|it| audit.names_table(category, it, table))
+                }
+            };
+            let subject = Subject { category, keyspace, table, role };
+            is_named || !(audit.ruled(&subject) & sink).is_empty()
+        };
+        let Some(told) = told(name, json, &covers) else { continue };
+        match found.iter_mut().find(|(known, _)| *known == told) {
+            Some((_, sinks)) => *sinks = *sinks | sink,
+            None => found.push((told, sink)),
+        }
+    }
+    found
 }
 
 /// The kind of an operation; statements write if one of them does: others may only check.
@@ -110,8 +137,7 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
     let (category, consistency) = (category(name, &request), consistency(name, &request));
     let is_covered = |given: &str| {
         let (keyspace, table) = place(given);
-        let kind = category;
-        covers(kind, &keyspace, table) || covers(kind, ANY_KEYSPACE, table)
+        covers(category, &keyspace, table)
     };
     let text = |body: &str| format!("{name} {body}");
     let whole = |keyspace: String, table: String| {
@@ -261,7 +287,7 @@ mod tests {
         let covers = |_: Category, keyspace: &str, table: &str| {
             table.is_empty()
                 || keyspace == "alternator_a"
-                || (keyspace, table) == ("alternator", "b")
+                || (keyspace, table) == ("alternator_b", "b")
         };
         let told = told(name, Json::parse(body.as_bytes()).expect("JSON"), &covers)?;
         Some((told.keyspace, told.table, told.consistency, told.text))

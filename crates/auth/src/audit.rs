@@ -1,10 +1,13 @@
 //! What is written down of what clients do: which kinds of statements, of which keyspaces and
-//! tables, and how a line of it reads. Pure.
+//! tables, or by which [`rules`], and how a line of it reads. Pure.
 //!
 //! Invariants
-//!  - *all-or-named*: statements about data and schema are written down only of keyspaces and
-//!    tables that were named; those about roles, logins and service levels always.
+//!  - *all-or-named*: by a [`Scope`] statements about data and schema are written down only of
+//!    keyspaces and tables that were named; those about roles, logins and service levels always.
 //!  - *one-line*: no byte of a client begins a new line, or a new field, in what is told to syslog.
+
+mod pattern;
+pub mod rules;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,6 +60,20 @@ impl Category {
         }
     }
 
+    /// That of a name, in letters of either case; the error names what is none.
+    fn by_name(name: &str) -> Result<Category, String> {
+        let known = Category::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
+        known.ok_or_else(|| {
+            let names: Vec<&str> = Category::ALL.into_iter().map(Category::name).collect();
+            format!("{name} is none of {}", names.join(", "))
+        })
+    }
+
+    /// Alone among bits of several.
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
     /// Whether its statements are about no table.
     fn is_of_no_table(self) -> bool {
         matches!(self, Category::Dcl | Category::Auth | Category::Admin)
@@ -78,16 +95,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
 
 /// The kinds of a list by commas, as bits; the error names the one that is none.
 pub fn categories(text: &str) -> Result<u8, String> {
-    let mut found = 0;
-    for item in items(text) {
-        let known = Category::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(item));
-        let known = known.ok_or_else(|| {
-            let names: Vec<&str> = Category::ALL.into_iter().map(Category::name).collect();
-            format!("{item} is none of {}", names.join(", "))
-        })?;
-        found |= 1 << known as u8;
-    }
-    Ok(found)
+    items(text).map(Category::by_name).try_fold(0, |found, known| Ok(found | known?.bit()))
 }
 
 /// The tables of a list by commas; the error names what is none.
@@ -116,7 +124,7 @@ impl Scope {
 
     /// Whether anything of that kind may be written down.
     pub fn has(&self, category: Category) -> bool {
-        self.categories & (1 << category as u8) != 0
+        self.categories & category.bit() != 0
     }
 
     /// Whether a statement is written down (*all-or-named*); an empty name is none.

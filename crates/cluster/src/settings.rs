@@ -109,6 +109,22 @@ impl SettingValue for Rc<[String]> {
     }
 }
 
+/// Lists and maps within each other, as JSON; nothing is an empty text. What it says is for the
+/// rule of its option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree(pub Rc<str>);
+
+impl SettingValue for Tree {
+    const KIND: &'static str = "json";
+    fn parse(text: &str) -> Option<Tree> {
+        let text = text.trim();
+        Some(Tree(Rc::from(if text == "\"\"" { "" } else { text })))
+    }
+    fn show(&self) -> String {
+        if self.0.is_empty() { quoted("") } else { self.0.to_string() }
+    }
+}
+
 /// Keys and values, by commas: `{"key": "value"}`, or `key=value`.
 impl SettingValue for Rc<[(String, String)]> {
     const KIND: &'static str = "string map";

@@ -16,9 +16,10 @@
 
 use crate::obscure::obscured;
 use crate::session::Session;
-use auth::audit::{self as rules, Category, Event, Scope as Rules};
+use auth::audit::rules::{Rules, Sinks, Subject};
+use auth::audit::{self as scopes, Category, Event, Scope as Named};
 use cluster::Cluster;
-use cluster::settings::{Live, Rule, Settings};
+use cluster::settings::{Live, Rule, Settings, Tree};
 use plan::{Plan, Statement};
 use replication::Consistency;
 use runtime::sync::Notify;
@@ -42,12 +43,12 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 const CATEGORIES: &str = "audit_categories";
 const KEYSPACES: &str = "audit_keyspaces";
 const TABLES: &str = "audit_tables";
+const RULES: &str = "audit_rules";
 /// The kinds that are written down where the options say nothing.
 const CATEGORIES_DEFAULT: &str = "DCL,DDL,AUTH,ADMIN";
 
-/// The sinks.
-const TABLE: &str = "table";
-const SYSLOG: &str = "syslog";
+/// Whose statements are those of whom nobody has asked who he is.
+pub const ANONYMOUS: &str = "anonymous";
 
 /// Where events go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +58,17 @@ pub struct Config {
     pub syslog_bytes_max: Option<usize>,
 }
 
+impl Config {
+    fn sinks(&self) -> Sinks {
+        let table = if self.to_table { Sinks::TABLE } else { Sinks::NONE };
+        table | self.syslog_bytes_max.map_or(Sinks::NONE, |_| Sinks::SYSLOG)
+    }
+}
+
 /// Events that wait for one sink.
 #[derive(Debug)]
 pub struct Queue {
-    name: &'static str,
+    sink: Sinks,
     bytes_max: usize,
     events: RefCell<VecDeque<Rc<Event>>>,
     bytes: Cell<usize>,
@@ -106,9 +114,9 @@ pub struct Counts {
 }
 
 impl Queue {
-    fn new(name: &'static str, bytes_max: usize) -> Queue {
+    fn new(sink: Sinks, bytes_max: usize) -> Queue {
         Queue {
-            name,
+            sink,
             bytes_max,
             events: RefCell::default(),
             bytes: Cell::new(0),
@@ -143,7 +151,7 @@ impl Queue {
         tracing::warn!(
             target: "audit",
             "{} audit events for {} are dropped: {} bytes are queued already",
-            dropped - before, self.name, self.bytes.get()
+            dropped - before, self.name(), self.bytes.get()
         );
     }
 
@@ -179,7 +187,7 @@ impl Queue {
         self.failures.set(failures);
         let Some(untold) = untold else { return };
         let node = runtime::local::get::<Cluster>().node().rpc_address;
-        let (name, fields) = (self.name, event.fields(node));
+        let (name, fields) = (self.name(), event.fields(node));
         let before = match untold {
             0 => String::new(),
             count => format!(" ({count} earlier failures not logged)"),
@@ -200,7 +208,7 @@ impl Queue {
 
     /// Which sink it is for.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.sink.name()
     }
 }
 
@@ -209,31 +217,58 @@ struct Said {
     categories: Live<Rc<str>>,
     keyspaces: Live<Rc<str>>,
     tables: Live<Rc<str>>,
+    rules: Live<Tree>,
 }
 
 impl Said {
     fn registered(settings: &Settings) -> Said {
-        let categories: Rule<Rc<str>> = |text| rules::categories(text).map(drop);
-        let tables: Rule<Rc<str>> = |text| rules::tables(text).map(drop);
+        let categories: Rule<Rc<str>> = |text| scopes::categories(text).map(drop);
+        let tables: Rule<Rc<str>> = |text| scopes::tables(text).map(drop);
+        let rules: Rule<Tree> = |tree| Rules::of(&tree.0).map(drop);
         let any: Rule<Rc<str>> = cluster::settings::anything;
         Said {
             categories: settings.register(CATEGORIES, Rc::from(CATEGORIES_DEFAULT), categories),
             keyspaces: settings.register(KEYSPACES, Rc::from(""), any),
             tables: settings.register(TABLES, Rc::from(""), tables),
+            rules: settings.register(RULES, Tree(Rc::from("")), rules),
         }
     }
 
     /// Each was checked.
-    fn rules(&self) -> Rules {
+    fn wanted(&self) -> Wanted {
         let (kinds, keyspaces) = (self.categories.get(), self.keyspaces.get());
-        Rules::of(&kinds, &keyspaces, &self.tables.get()).unwrap_or_default()
+        Wanted {
+            named: Named::of(&kinds, &keyspaces, &self.tables.get()).unwrap_or_default(),
+            rules: Rules::of(&self.rules.get().0).unwrap_or_default(),
+        }
+    }
+}
+
+/// What is written down: what is named, everywhere, and what rules say, where they say.
+struct Wanted {
+    named: Named,
+    rules: Rules,
+}
+
+/// Tells, once for the node, what rules ask for in vain.
+fn tell_beyond(rules: &Rules, known: Sinks) {
+    if runtime::shard_id() != 0 {
+        return;
+    }
+    for (number, sink) in rules.beyond(known) {
+        let sink = sink.name();
+        tracing::warn!(
+            target: "audit",
+            "rule {number} of {RULES} names the sink {sink}, which the option audit does not: \
+             nothing is written there"
+        );
     }
 }
 
 /// The audit log of one shard. Lives in the shard's processor.
 pub struct Audit {
     said: Said,
-    rules: RefCell<Rules>,
+    wanted: RefCell<Wanted>,
     queues: Vec<Rc<Queue>>,
     writers: Scope,
 }
@@ -248,22 +283,28 @@ impl Audit {
     pub(crate) fn of_shard(config: Config) -> Option<Rc<Audit>> {
         let settings = Settings::of_shard();
         let said = Said::registered(&settings);
+        let wanted = said.wanted();
+        tell_beyond(&wanted.rules, config.sinks());
         if config == Config::default() {
             return None;
         }
-        let table = config.to_table.then(|| Rc::new(Queue::new(TABLE, TABLE_BYTES_MAX)));
-        let syslog = config.syslog_bytes_max.map(|bytes| Rc::new(Queue::new(SYSLOG, bytes)));
+        let table = config.to_table.then(|| Rc::new(Queue::new(Sinks::TABLE, TABLE_BYTES_MAX)));
+        let syslog = config.syslog_bytes_max.map(|bytes| Rc::new(Queue::new(Sinks::SYSLOG, bytes)));
         let audit = Rc::new(Audit {
-            rules: RefCell::new(said.rules()),
+            wanted: RefCell::new(wanted),
             said,
             queues: table.into_iter().chain(syslog).collect(),
             writers: Scope::new(),
         });
-        for name in [CATEGORIES, KEYSPACES, TABLES] {
+        for name in [CATEGORIES, KEYSPACES, TABLES, RULES] {
             let watched = Rc::downgrade(&audit);
             let changed = move || {
                 if let Some(audit) = watched.upgrade() {
-                    audit.rules.replace(audit.said.rules());
+                    let wanted = audit.said.wanted();
+                    if name == RULES {
+                        tell_beyond(&wanted.rules, audit.sinks());
+                    }
+                    audit.wanted.replace(wanted);
                 }
             };
             settings.watch(name, Rc::new(changed));
@@ -286,7 +327,7 @@ impl Audit {
     where
         F: Future<Output = ()> + 'static,
     {
-        self.write(TABLE, writer);
+        self.write(Sinks::TABLE, writer);
     }
 
     /// Runs the syslog writer as long as there are events, and when the node stops until all
@@ -295,31 +336,56 @@ impl Audit {
     where
         F: Future<Output = ()> + 'static,
     {
-        self.write(SYSLOG, writer);
+        self.write(Sinks::SYSLOG, writer);
     }
 
-    fn write<F>(&self, sink: &str, writer: impl FnOnce(Rc<Queue>) -> F)
+    fn write<F>(&self, sink: Sinks, writer: impl FnOnce(Rc<Queue>) -> F)
     where
         F: Future<Output = ()> + 'static,
     {
-        if let Some(queue) = self.queues.iter().find(|queue| queue.name == sink) {
+        if let Some(queue) = self.queues.iter().find(|queue| queue.sink == sink) {
             self.writers.spawn(writer(queue.clone()));
         }
     }
 
     /// What became of events, by sink.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, Counts)> {
-        self.queues.iter().map(|queue| (queue.name, queue.counts()))
+        self.queues.iter().map(|queue| (queue.name(), queue.counts()))
+    }
+
+    /// Where events go.
+    pub fn sinks(&self) -> Sinks {
+        self.queues.iter().fold(Sinks::NONE, |all, queue| all | queue.sink)
     }
 
     /// Whether anything of that kind may be written down.
     pub fn has(&self, category: Category) -> bool {
-        self.rules.borrow().has(category)
+        let wanted = self.wanted.borrow();
+        wanted.named.has(category) || wanted.rules.has(category)
     }
 
-    /// Whether something of that kind about that table is written down.
-    pub fn covers(&self, category: Category, keyspace: &str, table: &str) -> bool {
-        self.rules.borrow().covers(category, keyspace, table)
+    /// Whether all of that kind that is about no table is written down, whoever did it.
+    pub fn names(&self, category: Category) -> bool {
+        self.wanted.borrow().named.has(category)
+    }
+
+    /// Whether something of that kind about that table is written down, whoever did it.
+    pub fn names_table(&self, category: Category, keyspace: &str, table: &str) -> bool {
+        self.wanted.borrow().named.covers(category, keyspace, table)
+    }
+
+    /// Where rules want it to be written down.
+    pub fn ruled(&self, subject: &Subject<'_>) -> Sinks {
+        self.wanted.borrow().rules.sinks(subject) & self.sinks()
+    }
+
+    /// Where it is written down.
+    fn covered(&self, subject: &Subject<'_>) -> Sinks {
+        let Subject { category, keyspace, table, .. } = *subject;
+        match self.names_table(category, keyspace, table) {
+            true => self.sinks(),
+            false => self.ruled(subject),
+        }
     }
 
     /// A client has executed a statement, or could not.
@@ -337,29 +403,35 @@ impl Audit {
         if !self.has(category) {
             return;
         }
+        let user = session.role().unwrap_or_else(|| ANONYMOUS.to_owned());
         for (keyspace, table) in subjects(&statement.plan, session) {
-            if self.covers(category, &keyspace, &table) {
-                self.record(Event {
+            let (keyspace, table) = (keyspace.as_str(), table.as_str());
+            let sinks = self.covered(&Subject { category, keyspace, table, role: &user });
+            if !sinks.is_empty() {
+                let event = Event {
                     at_micros: runtime::time::wall_micros(),
                     category,
                     consistency: consistency.name(),
-                    keyspace,
-                    table,
-                    operation: rules::kept(&statement.text, obscured),
+                    keyspace: keyspace.to_owned(),
+                    table: table.to_owned(),
+                    operation: scopes::kept(&statement.text, obscured),
                     client: session.client.map(|client| client.ip()),
-                    user: session.role().unwrap_or_else(|| "anonymous".to_owned()),
+                    user: user.clone(),
                     is_error,
-                });
+                };
+                self.record(event, sinks);
             }
         }
     }
 
     /// A login by that name, or a failed one.
     pub(crate) fn login(&self, session: &Session, name: &str, is_error: bool) {
-        if self.covers(Category::Auth, "", "") {
-            self.record(Event {
+        let category = Category::Auth;
+        let sinks = self.covered(&Subject { category, keyspace: "", table: "", role: name });
+        if !sinks.is_empty() {
+            let event = Event {
                 at_micros: runtime::time::wall_micros(),
-                category: Category::Auth,
+                category,
                 consistency: "",
                 keyspace: String::new(),
                 table: String::new(),
@@ -367,14 +439,16 @@ impl Audit {
                 client: session.client.map(|client| client.ip()),
                 user: name.to_owned(),
                 is_error,
-            });
+            };
+            self.record(event, sinks);
         }
     }
 
-    /// Puts something that is written down into the queues. (*never-waited-for*)
-    pub fn record(&self, event: Event) {
+    /// Puts something that is written down into the queues of sinks. (*never-waited-for*)
+    pub fn record(&self, event: Event, sinks: Sinks) {
         let event = Rc::new(event);
-        self.queues.iter().for_each(|queue| queue.offer(&event));
+        let wanted = self.queues.iter().filter(|queue| !(queue.sink & sinks).is_empty());
+        wanted.for_each(|queue| queue.offer(&event));
     }
 }
 

@@ -119,7 +119,7 @@ pub(super) const AUDIT: &[OptionRow] = &[
         .live(),
     text("audit_tables", "", "Tables to audit: keyspace.table, comma-separated").live(),
     text("audit_keyspaces", "", "Keyspaces to audit, comma-separated").live(),
-    tree("audit_rules", "Which statements of whom").live().idle(),
+    tree("audit_rules", "What else to audit: statements of these kinds, tables and roles").live(),
     text("audit_unix_socket_path", "/dev/log", "Socket of syslog"),
     number("audit_syslog_write_buffer_size", "1048576", "Bytes buffered for syslog, per shard"),
 ];

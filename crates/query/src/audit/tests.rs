@@ -73,7 +73,7 @@ fn event(operation: &str) -> Rc<Event> {
 fn queues_are_bounded_by_bytes_and_end_when_they_are_empty() {
     runtime::testing::block_on_with(runtime::Config::new(1), || async {
         let bytes = event("x").bytes();
-        let queue = Rc::new(Queue::new("test", 2 * bytes));
+        let queue = Rc::new(Queue::new(Sinks::TABLE, 2 * bytes));
         (0..3).for_each(|_| queue.offer(&event("x")));
         let dropped = Counts { dropped: 1, ..Counts::default() };
         assert_eq!((queue.bytes.get(), queue.counts()), (2 * bytes, dropped));
@@ -93,7 +93,7 @@ fn queues_are_bounded_by_bytes_and_end_when_they_are_empty() {
 #[test]
 fn losses_are_told_now_and_then() {
     runtime::testing::block_on_with(runtime::Config::new(1), || async {
-        let queue = Queue::new("test", 0);
+        let queue = Queue::new(Sinks::TABLE, 0);
         let start = Instant::now();
         let told = |seconds: u64| {
             queue.count(|counts| counts.dropped += 1);
