@@ -19,6 +19,7 @@ use crate::paths;
 use crate::request::Request;
 use crate::row::{Moment, Row, command_of_item, mutation};
 use crate::table::Table;
+use crate::traced;
 use crate::value::{attributes, item_size, write_attributes};
 use crate::write::{Operation, Write};
 use auth::Permission;
@@ -55,12 +56,15 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
     for part in parts {
         let Part { table, operation, write, parameters } = part;
         if node.isolation(&table) == Isolation::Always {
-            execute(node, &table, (operation, write), parameters.text()).await?;
+            execute((node, caller), &table, (operation, write), parameters.text()).await?;
             continue;
         }
         plain.extend(entry(&table, &write, Moment::of(node.timestamp()))?);
     }
-    write_plainly(node, plain).await?;
+    if !plain.is_empty() {
+        write_plainly(node, plain).await?;
+        caller.tell(node, || traced::HAS_WRITTEN.to_owned());
+    }
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     object.json("UnprocessedItems", "{}");
@@ -242,7 +246,9 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     node.met.all.batch(Op::BATCH_GET, count);
     let mut tables = Object::open(object.member("Responses"));
     for wanted in &all {
+        caller.tell(node, || traced::READING.to_owned());
         let (items, halves) = read(node, wanted).await?;
+        caller.tell(node, || traced::HAS_READ.to_owned());
         tables.json(&wanted.table.name, &format!("[{}]", items.join(",")));
         consumed.insert(wanted.table.name.clone(), halves);
     }

@@ -12,6 +12,7 @@ use crate::paths;
 use crate::request::Request;
 use crate::row::{Row, command_of_item};
 use crate::system;
+use crate::traced;
 use crate::value::{item_size, write_attributes};
 use crate::write::{Operation, Write};
 use auth::Permission;
@@ -31,7 +32,7 @@ pub(crate) async fn write(
     }
     let write = Write::of(operation, &request, &table, &node.programs)?;
     node.check(caller, Permission::Modify, &table)?;
-    execute(node, &table, (operation, write), body).await
+    execute((node, caller), &table, (operation, write), body).await
 }
 
 /// `GetItem`
@@ -48,7 +49,9 @@ pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<Stri
     let capacity = Capacity::of(&request)?;
     node.check(caller, Permission::Select, &table)?;
     let command = command_of_item(&table, &key);
+    caller.tell(node, || traced::READING.to_owned());
     let page = node.read(&table, key.token(), &command, consistent).await?;
+    caller.tell_page(node, &page);
     let mut out = String::with_capacity(page.bytes.len() * 3 / 2 + 64);
     let mut object = Object::open(&mut out);
     let view = PageView::trusted(&page.bytes, command.layout());

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind as ErrorKind};
 use crate::json::{Object, write_string};
 use crate::key::Key;
 use crate::led::item_of;
-use crate::node::{Node, changed};
+use crate::node::{Caller, Node, changed};
 use crate::options::ISOLATION_TAG;
 use crate::owner::execute;
 use crate::query::resume_after;
@@ -183,7 +183,7 @@ async fn make(node: &Node, operation: Operation, body: &str) -> Result<bool, Err
     let table = table(node).ok_or_else(|| Error::internal("there is no table of backups"))?;
     let request = Request::parse(body.as_bytes())?;
     let write = Write::of(operation, &request, &table, &node.programs)?;
-    match execute(node, &table, (operation, write), body).await {
+    match execute((node, &Caller::default()), &table, (operation, write), body).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind == ErrorKind::ConditionalCheckFailed => Ok(false),
         Err(error) => Err(error),

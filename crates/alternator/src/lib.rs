@@ -9,12 +9,12 @@
 //! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
-//! `together` (writes that wait for each other), `node` (what requests share), `led` (what leaders
-//! of rounds answer), `part` (parts of transactions), `owner` (writes that read before), `system`
-//! (the node's own tables), `items`, `batch`, `query`, `index_operations`, `table_facts`,
-//! `streams`, `tables`, `kept` (what nodes keep of the next two), `backups`, [`transfers`]
-//! (imports and exports), `tag_operations`, `ttl`, `transact`, [`partiql`] (statements), `audit`;
-//! `operations` (by name), `connection`, `server` (listeners).
+//! `together` (writes that wait for each other), `traced` (what is told of requests), `node` (what
+//! they share), `led` (what leaders of rounds answer), `part` (parts of transactions), `owner`
+//! (writes that read before), `system` (the node's own tables), `items`, `batch`, `query`,
+//! `index_operations`, `table_facts`, `streams`, `tables`, `kept` (what nodes keep of the next
+//! two), `backups`, [`transfers`] (imports and exports), `tag_operations`, `ttl`, `transact`,
+//! [`partiql`] (statements), `audit`; `operations` (by name), `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -69,6 +69,7 @@ mod tag_operations;
 mod tags;
 mod throughput;
 mod together;
+mod traced;
 mod transact;
 pub mod transfers;
 mod ttl;

@@ -9,6 +9,7 @@ use crate::restored;
 use crate::table::Table;
 use crate::tags;
 use crate::together::Together;
+use crate::traced;
 use auth::{Need, Permission, Resource};
 use cluster::settings::Settings;
 use cluster::{Authorizer, ChangeError, Cluster, Schema};
@@ -33,12 +34,30 @@ pub(crate) struct Caller {
     pub(crate) client: Option<IpAddr>,
     /// The tables that the request has asked for.
     pub(crate) asked: RefCell<Vec<Rc<Counted>>>,
+    /// The trace of the request, if it has one.
+    pub(crate) trace: Option<Box<traced::Request>>,
 }
 
 impl Caller {
     /// One whose key has signed, or of whom nobody wants to know.
     pub(crate) fn of(role: Option<String>) -> Caller {
         Caller { role, ..Caller::default() }
+    }
+
+    /// An event of the trace, if there is one.
+    #[inline]
+    pub(crate) fn tell(&self, node: &Node, activity: impl FnOnce() -> String) {
+        if let Some(trace) = &self.trace {
+            trace.tell(&node.processor, activity);
+        }
+    }
+
+    /// That a page has been read, and what was met.
+    #[inline]
+    pub(crate) fn tell_page(&self, node: &Node, page: &Page) {
+        self.tell(node, || traced::HAS_READ.to_owned());
+        let (bytes, tombstones) = (page.bytes.len(), page.tombstones_seen);
+        self.tell(node, || format!("Rows of {bytes} bytes were read, {tombstones} tombstones met"));
     }
 }
 
@@ -189,6 +208,9 @@ impl Node {
         let is_known = caller.asked.borrow().iter().any(|known| Rc::ptr_eq(known, &counted));
         if !is_known {
             caller.asked.borrow_mut().push(counted);
+        }
+        if let Some(trace) = &caller.trace {
+            trace.asked(&self.processor, table);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::query;
 use crate::streams;
 use crate::tables;
 use crate::tag_operations;
+use crate::traced;
 use crate::transact;
 use crate::transfers;
 use crate::ttl;
@@ -40,7 +41,7 @@ fn operation(target: &str) -> Option<Op> {
 /// The body of the answer. `target`: the header `X-Amz-Target`; `host`: the header `Host`.
 pub(crate) async fn answer(
     node: &Node,
-    caller: &Caller,
+    mut caller: Caller,
     (target, host): (&str, &str),
     body: &str,
 ) -> Result<String, Error> {
@@ -52,9 +53,19 @@ pub(crate) async fn answer(
     };
     let began = Instant::now();
     let name = operation.name();
-    let answer = named(node, caller, (name, host), body).await;
+    let role = caller.role.as_ref();
+    let trace = traced::Request::begin(&node.processor, caller.client, role, name);
+    caller.trace = trace.map(Box::new);
+    let answer = named(node, &caller, (name, host), body).await;
     node.met.ended(operation, began.elapsed(), &caller.asked.take());
-    audit::note(node, caller, (name, body), answer.is_err());
+    audit::note(node, &caller, (name, body), answer.is_err());
+    if let Some(trace) = &caller.trace {
+        trace.tell(&node.processor, || match &answer {
+            Ok(answer) => format!("Answered with {} bytes", answer.len()),
+            Err(error) => format!("Refused: {error}"),
+        });
+        trace.end(&node.processor, (name, body), node.options.traced_bytes_max());
+    }
     answer
 }
 

@@ -20,6 +20,9 @@ pub(crate) enum Isolation {
     Unsafe,
 }
 
+/// What an option may let a trace keep of a request at most.
+const TRACED_BYTES_MAX: i64 = 1 << 20;
+
 /// The tag by which a table says its own.
 pub(crate) const ISOLATION_TAG: &str = "system:write_isolation";
 
@@ -48,6 +51,7 @@ pub(crate) struct Options {
     timeout_in_ms: Live<i64>,
     streams_time_window_s: Live<f64>,
     max_items_in_batch_write: Live<i64>,
+    max_users_query_size_in_trace_output: Live<i64>,
     pub(crate) describe_endpoints: Live<Rc<str>>,
     pub(crate) force_read_before_write: Live<bool>,
     pub(crate) allow_system_table_write: Live<bool>,
@@ -95,6 +99,10 @@ impl Options {
                 anything,
             ),
             max_items_in_batch_write: number("alternator_max_items_in_batch_write", 100),
+            max_users_query_size_in_trace_output: number(
+                "alternator_max_users_query_size_in_trace_output",
+                4096,
+            ),
             describe_endpoints: text("alternator_describe_endpoints"),
             force_read_before_write: flag("alternator_force_read_before_write"),
             allow_system_table_write: flag("alternator_allow_system_table_write"),
@@ -154,6 +162,12 @@ impl Options {
 
     pub(crate) fn packing_level(&self) -> u32 {
         self.response_gzip_compression_level.get().clamp(1, 9) as u32
+    }
+
+    /// Bytes of a request that its trace keeps.
+    pub(crate) fn traced_bytes_max(&self) -> usize {
+        let most = self.max_users_query_size_in_trace_output.get();
+        most.clamp(0, TRACED_BYTES_MAX) as usize
     }
 
     pub(crate) fn batch_items_max(&self) -> usize {

@@ -14,13 +14,14 @@ use crate::error::{Error, Kind};
 use crate::key::Key;
 use crate::led::{decode_result, encode_result, item_of};
 use crate::met::{Counted, Met};
-use crate::node::Node;
+use crate::node::{Caller, Node};
 use crate::options::Isolation;
 use crate::part;
 use crate::request::Request;
 use crate::row::{Moment, command_of_item, joined, mutation};
 use crate::standing::Standing;
 use crate::table::Table;
+use crate::traced;
 use crate::write::{Operation, Write};
 use cluster::{Cluster, Schema, TableEntry};
 use mutation::FrozenMutation;
@@ -33,7 +34,7 @@ use stdx::Put;
 
 /// Makes a write, as its table wants it: the answer. `parameters`: the JSON that it was made of.
 pub(crate) async fn execute(
-    node: &Node,
+    (node, caller): (&Node, &Caller),
     table: &Table,
     (operation, write): (Operation, Write),
     parameters: &str,
@@ -52,7 +53,9 @@ pub(crate) async fn execute(
     let is_by_rounds =
         isolation == Isolation::Always || isolation == Isolation::OnlyReading && reads;
     if !reads && !is_by_rounds {
-        return plainly(node, table, (operation, write)).await;
+        let answer = plainly(node, table, (operation, write)).await?;
+        caller.tell(node, || traced::HAS_WRITTEN.to_owned());
+        return Ok(answer);
     }
     let halves = write.halves();
     node.count(table, |counted| {
@@ -65,6 +68,10 @@ pub(crate) async fn execute(
     };
     if answer.as_ref().is_err_and(|error| error.kind == Kind::ConditionalCheckFailed) {
         node.count(table, Counted::condition_failed);
+    }
+    if answer.is_ok() {
+        let done = if is_by_rounds { traced::ROUND_DONE } else { traced::HAS_WRITTEN };
+        caller.tell(node, || done.to_owned());
     }
     answer
 }

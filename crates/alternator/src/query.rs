@@ -20,6 +20,7 @@ use crate::paths;
 use crate::request::Request;
 use crate::row::{Row, command};
 use crate::table::Table;
+use crate::traced;
 use crate::value::{Map, attributes, write_attributes};
 use auth::Permission;
 use model::Token;
@@ -110,7 +111,7 @@ pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<St
     let ask = ask(&request, (base, table), token, command, filter)?;
     node.check_part(caller, Permission::Select, (&ask.base, &ask.table.entry.schema))?;
     let nothing = ask.command.ranges.is_empty();
-    run(node, ask, nothing).await
+    run((node, caller), ask, nothing).await
 }
 
 /// A query goes on only after what it may have shown.
@@ -175,7 +176,7 @@ pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<Str
     command.resume = start.map(|key| resume_after(key, false));
     let ask = ask(&request, (base, table), Token::MIN, command, filter)?;
     node.check_part(caller, Permission::Select, (&ask.base, &ask.table.entry.schema))?;
-    run(node, ask, false).await
+    run((node, caller), ask, false).await
 }
 
 /// What is read: the table, or an index of it.
@@ -380,8 +381,13 @@ struct Progress {
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> {
-    let Page { items, count, scanned, last, halves } = read(node, &mut ask, nothing).await?;
+async fn run(
+    (node, caller): (&Node, &Caller),
+    mut ask: Ask,
+    nothing: bool,
+) -> Result<String, Error> {
+    let page = read((node, caller), &mut ask, nothing).await?;
+    let Page { items, count, scanned, last, halves } = page;
     let mut out = String::with_capacity(items.len() + 128);
     let mut object = Object::open(&mut out);
     if !ask.counts_only {
@@ -397,7 +403,11 @@ async fn run(node: &Node, mut ask: Ask, nothing: bool) -> Result<String, Error> 
 }
 
 /// A page. `nothing`: no row of the first partition is wanted.
-pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Page, Error> {
+pub(crate) async fn read(
+    (node, caller): (&Node, &Caller),
+    ask: &mut Ask,
+    nothing: bool,
+) -> Result<Page, Error> {
     let mut progress = Progress::default();
     let mut more = !nothing || ask.advance();
     let tombstones_max = node.processor.options().query_tombstone_page_limit.get().max(1) as u64;
@@ -406,7 +416,9 @@ pub(crate) async fn read(node: &Node, ask: &mut Ask, nothing: bool) -> Result<Pa
         let left = ask.limit - progress.scanned;
         ask.command.row_limit = left;
         ask.command.bytes_max = PAGE_BYTES_MAX - progress.bytes.min(PAGE_BYTES_MAX - 1);
+        caller.tell(node, || traced::READING.to_owned());
         let page = node.read(&ask.table, ask.token, &ask.command, ask.consistent).await?;
+        caller.tell_page(node, &page);
         take(ask, &page.bytes, &mut progress).await?;
         more = page.resume.is_some();
         ask.command.resume = page.resume;

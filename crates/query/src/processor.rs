@@ -27,6 +27,7 @@ use replication::Coordinator;
 use runtime::Erased;
 use runtime::task::{compute, yield_if_needed};
 use std::cell::{OnceCell, RefCell};
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -271,7 +272,23 @@ impl Processor {
 
     /// Begins the trace of a request, to be given to it with its parameters.
     pub fn begin_trace(&self, session: &Session, cause: Cause) -> Trace {
-        Trace::begin(session, &self.uuids, cause)
+        let (client, user) = (session.client.map(|it| it.ip()), session.user.borrow().clone());
+        self.begin_trace_of(client, user, cause)
+    }
+
+    /// The same of a request of another protocol.
+    pub fn begin_trace_of(
+        &self,
+        client: Option<IpAddr>,
+        user: Option<String>,
+        cause: Cause,
+    ) -> Trace {
+        Trace::begin((client, user), &self.uuids, cause)
+    }
+
+    /// An event of such a request.
+    pub fn trace_event(&self, trace: &Trace, activity: impl FnOnce() -> String) {
+        trace.event(&self.uuids, activity);
     }
 
     /// An event of the trace, if there is one.

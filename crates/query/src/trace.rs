@@ -1,5 +1,6 @@
 //! Traces: what was done for one request, for the client that asked for it, or because the node's
-//! rules ([`cluster::TraceRules`]) say so: a share of all requests, and those that took long.
+//! rules ([`cluster::TraceRules`]) say so: a share of all requests, and those that took long. Those
+//! of the DynamoDB API are traced by the same rules.
 //!
 //! Invariants
 //!  - *few-events*: a trace has at most [`EVENTS_MAX`] events; what is more is dropped.
@@ -7,10 +8,9 @@
 //! A request without a trace costs a test of an `Option`.
 
 use crate::response::{Response, ResponseKind};
-use crate::session::Session;
 use cluster::SlowQueries;
 use functions::Uuids;
-use model::Uuid;
+use model::{TableSchema, Uuid};
 use plan::Statement;
 use runtime::task::Scope;
 use runtime::time::Instant;
@@ -78,7 +78,7 @@ pub struct Traced<'a> {
     /// `QUERY`, `EXECUTE`, `BATCH` or [`PREPARE`].
     pub command: &'static str,
     /// `Execute CQL3 query`
-    pub request: &'static str,
+    pub request: &'a str,
     /// The statement; empty for batches.
     pub text: &'a str,
     /// Bytes of the request's body.
@@ -97,7 +97,11 @@ impl Writes {
 }
 
 impl Trace {
-    pub(crate) fn begin(session: &Session, uuids: &Uuids, cause: Cause) -> Trace {
+    pub(crate) fn begin(
+        (client, user): (Option<IpAddr>, Option<String>),
+        uuids: &Uuids,
+        cause: Cause,
+    ) -> Trace {
         let started_micros = runtime::time::wall_micros();
         Trace {
             id: uuids.timeuuid(started_micros),
@@ -105,8 +109,8 @@ impl Trace {
             tables: RefCell::default(),
             started: Instant::now(),
             started_micros,
-            client: session.client.map(|address| address.ip()),
-            user: session.user.borrow().clone(),
+            client,
+            user,
             events: RefCell::new(Vec::new()),
             rows: Cell::new(0),
         }
@@ -134,11 +138,16 @@ impl Trace {
         if self.cause == Cause::Counted {
             return;
         }
+        if self.tables.borrow().len() < TABLES_MAX {
+            statement.each_table(&mut |table| self.table(table));
+        }
+    }
+
+    /// A table that the request is about.
+    pub fn table(&self, table: &TableSchema) {
         let mut tables = self.tables.borrow_mut();
         if tables.len() < TABLES_MAX {
-            statement.each_table(&mut |table| {
-                tables.insert(format!("{}.{}", table.keyspace, table.name));
-            });
+            tables.insert(format!("{}.{}", table.keyspace, table.name));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::obscure::obscured;
 use crate::parameters::Parameters;
 use crate::processor::Processor;
 use crate::session::Session;
-use crate::trace::{Cause, PREPARE, TEXT_BYTES_MAX, Trace, Traced, Writes};
+use crate::trace::{Cause, PREPARE, TEXT_BYTES_MAX, Trace, Traced};
 use cluster::SlowQueries;
 use cluster::statements::Statements;
 use model::value::{encode_inet, write_collection, write_map};
@@ -30,33 +30,32 @@ const TTL_SECS: u32 = 86_400;
 impl Processor {
     /// Ends a trace, which is written in the background.
     pub fn end_trace(&self, trace: &Trace, traced: Traced<'_>, parameters: &Parameters<'_>) {
-        trace.finish(self, self.trace_writes(), traced, parameters);
+        // What is prepared is not executed.
+        if self.trace_rules().counts() && traced.command != PREPARE {
+            trace.count(&traced);
+        }
+        let text = obscured(traced.text);
+        let traced = Traced { text: &text, ..traced };
+        trace.finish(self, traced, told(&text, parameters));
+    }
+
+    /// The same of a request of another protocol: `parameters` are what it says of itself, by name.
+    pub fn end_trace_of(&self, trace: &Trace, traced: Traced<'_>, parameters: &[(String, String)]) {
+        trace.finish(self, traced, texts(parameters));
     }
 }
 
 impl Trace {
     /// Writes the trace, later; nothing of a request that was not slow and is traced for that
     /// alone.
-    fn finish(
-        &self,
-        processor: &Processor,
-        writes: &Writes,
-        traced: Traced<'_>,
-        parameters: &Parameters<'_>,
-    ) {
-        // What is prepared is not executed.
-        if processor.trace_rules().counts() && traced.command != PREPARE {
-            self.count(&traced);
-        }
+    fn finish(&self, processor: &Processor, traced: Traced<'_>, parameters: Vec<u8>) {
         if self.cause == Cause::Counted {
             return;
         }
-        let text = obscured(traced.text);
-        let traced = Traced { text: &text, ..traced };
         let told = Told {
             duration: self.elapsed_micros(),
             coordinator: encode_inet(processor.cluster().node().rpc_address),
-            parameters: told(traced.text, parameters),
+            parameters,
             traced,
         };
         let slow = match self.cause {
@@ -68,7 +67,7 @@ impl Trace {
             slow.enabled && slow.threshold_micros < u64::try_from(told.duration).unwrap_or(0)
         };
         let slow = slow.filter(is_slow);
-        let keeps = self.cause.keeps();
+        let (keeps, writes) = (self.cause.keeps(), processor.trace_writes());
         if (!keeps && slow.is_none()) || WRITES_MAX <= writes.scope.task_count() {
             return;
         }
@@ -223,17 +222,25 @@ async fn write(rows: Vec<Insert>) {
     }
 }
 
-/// The parameters of a request as a map of texts, by name.
+/// The parameters of a request of CQL as a map of texts, by name.
 fn told(text: &str, parameters: &Parameters<'_>) -> Vec<u8> {
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-    let mut entries = vec![("consistency_level", parameters.consistency.name().to_owned())];
-    entries.extend(parameters.page_size.map(|size| ("page_size", size.to_string())));
-    if !text.is_empty() {
-        entries.push(("query", text[..end].to_owned()));
-    }
+    let mut entries = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        entries.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    add("consistency_level", Some(parameters.consistency.name().to_owned()));
+    add("page_size", parameters.page_size.map(|size| size.to_string()));
+    add("query", (!text.is_empty()).then(|| text[..end].to_owned()));
     let serial = parameters.serial_consistency;
-    entries.extend(serial.map(|level| ("serial_consistency_level", level.name().to_owned())));
-    entries.extend(parameters.timestamp.map(|time| ("user_timestamp", time.to_string())));
+    add("serial_consistency_level", serial.map(|level| level.name().to_owned()));
+    add("user_timestamp", parameters.timestamp.map(|time| time.to_string()));
+    texts(&entries)
+}
+
+/// A map of texts, in order of their names.
+fn texts(entries: &[(String, String)]) -> Vec<u8> {
+    debug_assert!(entries.is_sorted(), "a map is in order of its keys");
     let mut out = Vec::new();
     write_map(entries.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())), &mut out);
     out

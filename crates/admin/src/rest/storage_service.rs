@@ -75,7 +75,7 @@ pub(super) fn operations(api: &mut Api) {
 fn live(api: &mut Api) {
     let path = "/storage_service/trace_probability";
     api.tells(path, "The share of requests that is traced", |_| {
-        json!(TraceRules::of_shard().probability())
+        share(TraceRules::of_shard().probability())
     });
     api.post(path, "Sets the share of requests that is traced", set_trace_probability).needs(
         "probability",
@@ -192,6 +192,11 @@ async fn flush_all(door: &Rc<Door>, _: &Call) -> Answered {
 async fn flush_some(door: &Rc<Door>, call: &Call) -> Answered {
     flush(named(door, call)?).await?;
     Ok(Answer::done())
+}
+
+/// A share as a number; none and all are 0 and 1, as those who compare texts expect.
+fn share(share: f64) -> Value {
+    if share.fract() == 0.0 { json!(share as u64) } else { json!(share) }
 }
 
 /// Which share of all requests is traced.

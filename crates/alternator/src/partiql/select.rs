@@ -79,7 +79,7 @@ pub(super) async fn page(
         counts_only: false,
         capacity: wanted.capacity,
     };
-    let page = read(node, &mut ask, nothing).await?;
+    let page = read((node, caller), &mut ask, nothing).await?;
     let next = page.last.as_ref().map(|last| token(last, wanted.of));
     Ok((page, next, ask.base))
 }

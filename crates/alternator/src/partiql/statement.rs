@@ -192,7 +192,7 @@ pub(super) async fn write(
     let request = Request::parse(parameters.as_bytes())?;
     let write = Write::of(*operation, &request, table, &node.programs)?;
     node.check(caller, Permission::Modify, table)?;
-    let answer = execute(node, table, (*operation, write), parameters).await;
+    let answer = execute((node, caller), table, (*operation, write), parameters).await;
     answer.map_err(|error| match (operation, error.kind) {
         (Operation::Put, Kind::ConditionalCheckFailed) => duplicate(),
         _ => error,

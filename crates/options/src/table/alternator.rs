@@ -78,6 +78,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .live(),
     number("alternator_max_items_in_batch_write", "100", "Items of one batch").live(),
+    number(
+        "alternator_max_users_query_size_in_trace_output",
+        "4096",
+        "Bytes of a request that its trace keeps, 1048576 at most",
+    )
+    .live(),
     number("alternator_response_gzip_compression_level", "6", "Level of gzip of answers").live(),
     number(
         "alternator_response_compression_threshold_in_bytes",
