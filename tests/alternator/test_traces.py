@@ -81,6 +81,12 @@ def test_a_request_is_traced(node, session, traced):
         refused = found(session, "attribute_exists(nothing)")
         assert events(session, refused)[-1].startswith("Refused: ConditionalCheckFailedException")
 
+        # The API shows it, too.
+        sessions = dynamodb(node).Table(".scylla.alternator.system_traces.sessions")
+        shown = sessions.scan(FilterExpression="contains(#p, :t)", ExpressionAttributeNames={"#p": "parameters"},
+                              ExpressionAttributeValues={":t": f"{{table : {t.name}}}"})["Items"]
+        assert {"Alternator PutItem", "Alternator GetItem"} <= {item["request"] for item in shown}
+
         keys = {it.name: {"Keys": [{"p": "a key of a batch"}]} for it in (t, other)}
         t.meta.client.batch_get_item(RequestItems=keys)
         row = found(session, "a key of a batch")

@@ -176,7 +176,7 @@ fn mismatch(column: &Column, value: &Value) -> Error {
 }
 
 /// The value of a column of CQL, as the API has it: texts, bytes, numbers and booleans are
-/// themselves, all others their texts.
+/// themselves, all others their texts; that of a map is the one that ScyllaDB shows here.
 pub(crate) fn value_of(ty: &Type, bytes: &[u8]) -> Value {
     let text = || Value::S(model::value::print_plain(ty, bytes));
     match ty {
@@ -190,6 +190,36 @@ pub(crate) fn value_of(ty: &Type, bytes: &[u8]) -> Value {
         Type::Int | Type::BigInt | Type::SmallInt | Type::TinyInt | Type::Varint => {
             Number::parse(&model::value::print_plain(ty, bytes)).map_or_else(|_| text(), Value::N)
         }
+        Type::Map { key, value, .. } => Value::S(map_text(key, value, bytes)),
         _ => text(),
+    }
+}
+
+/// A map as `{{a : 1}, {b : 2}}`.
+fn map_text(key: &Type, value: &Type, bytes: &[u8]) -> String {
+    let print = model::value::print_plain;
+    let entry = |(k, v): (&[u8], &[u8])| format!("{{{} : {}}}", print(key, k), print(value, v));
+    format!("{{{}}}", model::value::map_entries(bytes).map(entry).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_of_columns_are_texts() {
+        let check = |entries: &[(&str, i32)], expected: &str| {
+            let entries: Vec<_> =
+                entries.iter().map(|(name, value)| (*name, value.to_be_bytes())).collect();
+            let mut bytes = Vec::new();
+            let pairs = entries.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()));
+            model::value::write_map(pairs, &mut bytes);
+            let (key, value) = (Box::new(Type::Text), Box::new(Type::Int));
+            let found = value_of(&Type::Map { key, value, frozen: false }, &bytes);
+            assert_eq!(found, Value::S(expected.to_owned()));
+        };
+        check(&[], "{}");
+        check(&[("a", 1)], "{{a : 1}}");
+        check(&[("a", -1), ("b'", 2)], "{{a : -1}, {b' : 2}}");
     }
 }
