@@ -39,18 +39,21 @@
 //! never inserted, and loses the last of its cells, is shown once more, with nothing but its key.
 //!
 //! In reading order: `plan` (what is known once for two schemas), `split` (changes), `before` (what
-//! is read), `record` (rows of the log), `image` (rows as they change).
+//! is read), `record` (rows of the log), `image` (rows as they change); `replay` (rows of the log as
+//! writes again).
 
 mod before;
 mod image;
 mod plan;
 mod record;
+mod replay;
 mod split;
 #[cfg(test)]
 mod tests;
 
 pub use before::Before;
 pub use plan::LogPlan;
+pub use replay::Replay;
 
 use image::States;
 use model::{TableSchema, Uuid};

@@ -16,17 +16,17 @@ use stdx::Put;
 
 /// Operations, as `cdc$operation` has them.
 pub(super) const BEFORE: i8 = 0;
-const UPDATE: i8 = 1;
-const INSERT: i8 = 2;
-const DELETE_ROW: i8 = 3;
-const DELETE_PARTITION: i8 = 4;
-const FROM: i8 = 5;
-const FROM_AFTER: i8 = 6;
-const UP_TO: i8 = 7;
-const UP_TO_BEFORE: i8 = 8;
+pub(super) const UPDATE: i8 = 1;
+pub(super) const INSERT: i8 = 2;
+pub(super) const DELETE_ROW: i8 = 3;
+pub(super) const DELETE_PARTITION: i8 = 4;
+pub(super) const FROM: i8 = 5;
+pub(super) const FROM_AFTER: i8 = 6;
+pub(super) const UP_TO: i8 = 7;
+pub(super) const UP_TO_BEFORE: i8 = 8;
 pub(super) const AFTER: i8 = 9;
-const EXPIRE_ROW: i8 = -3;
-const EXPIRE_PARTITION: i8 = -4;
+pub(super) const EXPIRE_ROW: i8 = -3;
+pub(super) const EXPIRE_PARTITION: i8 = -4;
 
 const TRUE: &[u8] = &[1];
 

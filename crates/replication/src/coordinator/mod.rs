@@ -296,6 +296,9 @@ impl Coordinator {
         mutation: FrozenMutation,
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
+        // Before it is looked what its log is asked for: who waits for the end of what goes by an
+        // older answer waits for this.
+        let _entered = Epochs::enter(&*self.epochs);
         let mut rows = LogRows::new();
         let mut mutation = mutation;
         if table.log.is_some() {
@@ -304,7 +307,6 @@ impl Coordinator {
                 Logging::Waits(imaged) => mutation = self.read_images(imaged, options).await?,
             }
         }
-        let _entered = Epochs::enter(&*self.epochs);
         if let Some(replicas) = self.writers(table, token) {
             let mutation = Logged { write: mutation, rows }.attached();
             return Erased::new(|| self.write_spread(table, replicas, mutation, options)).await;
@@ -332,10 +334,10 @@ impl Coordinator {
         options: &WriteOptions,
     ) -> Result<(), WriteError> {
         let Some(first) = entries.first().map(|entry| entry.table.clone()) else { return Ok(()) };
+        let _entered = Epochs::enter(&*self.epochs);
         if entries.iter().any(|entry| entry.table.log.is_some()) {
             entries = self.logged_all(entries, options).await?;
         }
-        let _entered = Epochs::enter(&*self.epochs);
         for entry in entries.iter().filter(|entry| !self.is_spread(&entry.table)) {
             self.admit_write(&entry.table, options)?;
         }

@@ -17,6 +17,7 @@
 mod clock;
 
 use crate::coordinator::{Coordinator, own_coordinator};
+use crate::epochs::Epochs;
 use crate::options::{Consistency, ReadOptions, WriteKind, WriteOptions};
 use crate::range;
 use clock::Clock;
@@ -164,6 +165,7 @@ async fn delete_for_all(
     let Some(deletion) = asked_again(coordinator, table, clock, row).await? else {
         return Ok(false);
     };
+    let _entered = Epochs::enter(&*coordinator.epochs);
     let (consistency, kind) = (Consistency::LocalQuorum, WriteKind::Simple);
     let options = WriteOptions { consistency, timeout: PAGE_TIMEOUT, kind, limit: None };
     let written = match table.log {

@@ -9,6 +9,8 @@ use crate::wire::moves::Progress;
 use crate::wire::verb;
 use cluster::{Member, MemberState, Stage};
 use messaging::{HostId, Messaging, Payload, Target, ToShard, Verb};
+use runtime::Erased;
+use runtime::task::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +45,26 @@ pub(super) async fn ask_barrier(member: &Arc<Member>) -> Result<Progress, String
         false => ask(member, verb::MOVE_BARRIER, Vec::new(), BARRIER_MAX).await.map(drop),
     };
     done.map(|()| Progress { is_done: true, ..Progress::default() })
+}
+
+/// All nodes do so, but for one that does not answer anybody: from it nothing comes.
+pub(super) async fn ask_all(coordinator: &Coordinator) -> Result<(), String> {
+    let topology = coordinator.cluster.topology();
+    let lives = |member: &&Arc<Member>| {
+        !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
+    };
+    let members: Vec<Arc<Member>> = topology.present().filter(lives).cloned().collect();
+    debug_assert!(!members.is_empty(), "all-know: this node is no member");
+    let passed = join_all(members.iter().map(ask_barrier)).await;
+    passed.into_iter().try_for_each(|passed| passed.map(drop))
+}
+
+impl Coordinator {
+    /// Waits until each node shows what was decided before, and no request is under way anywhere
+    /// that had begun by then; but for a node that does not answer anybody.
+    pub fn all_ended(&self) -> Erased<'_, Result<(), String>> {
+        Erased::new(move || ask_all(self))
+    }
 }
 
 /// Whether this node leaves, and nothing is read here any more but for its own clients.

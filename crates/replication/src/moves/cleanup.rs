@@ -7,7 +7,7 @@
 //!  - *removed-for-good*: what is removed does not come back: first nobody writes to this node any
 //!    more what it is to remove.
 
-use super::barrier::ask_barrier;
+use super::barrier::ask_all;
 use super::part::PAUSE;
 use super::{LOOK, Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};
@@ -71,14 +71,7 @@ async fn nobody_writes(coordinator: &Coordinator) -> Result<(), String> {
     if super::is_planted(Planted::RemovesEarly) || super::is_planted(Planted::WritesLate) {
         return Ok(());
     }
-    let topology = coordinator.cluster.topology();
-    let lives = |member: &&Arc<Member>| {
-        !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
-    };
-    let members: Vec<Arc<Member>> = topology.present().filter(lives).cloned().collect();
-    debug_assert!(!members.is_empty(), "removed-for-good: this node is no member");
-    let passed = join_all(members.iter().map(ask_barrier)).await;
-    passed.into_iter().try_for_each(|passed| passed.map(drop))
+    ask_all(coordinator).await
 }
 
 fn is_normal(topology: &Topology, me: Uuid) -> bool {

@@ -2,6 +2,7 @@
 
 mod decisions;
 mod facts;
+mod replayed;
 mod rows;
 mod world;
 
@@ -10,6 +11,7 @@ use facts::{Fact, Of, Shown, State, facts_of, freeze};
 use model::schema::cdc::{Delta, Images};
 use model::{ColumnId, value};
 use mutation::{Fragment, FrozenMutation, QueryCompactor, ReadCommand, Step, frozen};
+use replayed::replayed;
 use rows::{LogRow, decode, replay, type_of};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
@@ -125,6 +127,13 @@ fn log(
         Some(row) => Err(format!("in another stream: {row:?}")),
         None => Ok(rows),
     }
+}
+
+/// What the replay of a logged write writes.
+fn again(world: &World, what: &LogWrite<'_>, pages: (i64, u64)) -> Result<Vec<Fact>, String> {
+    let stream = |time| Ok::<_, String>(stream_of(time));
+    let uuid = |time| value::timeuuid_from_ticks(10 * time, [0x80; 8]);
+    replayed(world, &world.plan.log(what, stream, uuid, &mut Vec::new())?, pages)
 }
 
 /// *numbered*, and images where they belong.
@@ -262,6 +271,7 @@ fn run(seed: u64, count: Option<usize>, plant: Plant) -> Result<(), String> {
     let mut prng = Prng::from_seed(seed);
     let world = World::any(&mut prng);
     let (mut truth, mut told, mut in_order) = <(State, State, State)>::default();
+    let mut replayed = State::default();
     let mut there = freeze(&world, &[]);
     let mut steps = 0;
     let drawn = prng.between(1, WRITES_MAX) as usize;
@@ -292,6 +302,14 @@ fn run(seed: u64, count: Option<usize>, plant: Plant) -> Result<(), String> {
         let (found, expected) = (told.counts(&world, true), truth.counts(&world, true));
         if found != expected {
             return Err(wrong(format!("{}\nof {rows:?}", found.differs(&expected))));
+        }
+        let what = LogWrite { write: view, before: &before, origin: Origin::Client, now };
+        let pages = (now, prng.between(1, 3));
+        let again = again(&world, &what, pages).map_err(wrong)?;
+        again.iter().for_each(|fact| replayed.add(fact));
+        let found = replayed.counts(&world, true);
+        if found != expected {
+            return Err(wrong(format!("replayed {}\nof {rows:?}", found.differs(&expected))));
         }
         // Who goes by the order alone, and knows no times, comes to the same values.
         let by_order = replay(&world, &rows, now, |index, _| {
