@@ -72,8 +72,8 @@ fn command(table: &TableEntry, (part, parts): (u8, u8)) -> ReadCommand {
     ReadCommand { bytes_max: BATCH_BYTES, ..ReadCommand::all(table.schema.id, partitions, now) }
 }
 
-/// The tokens of a part, the first and the last one.
-fn tokens(part: u8, parts: u8) -> (Token, Token) {
+/// The tokens of a part of the ring, the first and the last one.
+pub fn tokens(part: u8, parts: u8) -> (Token, Token) {
     assert!(part < parts, "part {part} of {parts}");
     let begin = |part: u8| ((i128::from(part) << 64) / i128::from(parts)) + i128::from(i64::MIN);
     let (first, next) = (begin(part), begin(part + 1));

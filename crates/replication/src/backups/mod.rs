@@ -26,6 +26,7 @@ use crate::wire::backups::{
 };
 use crate::wire::{Refusal, RefusalKind, verb};
 use cluster::{Replication, TableEntry};
+pub use load::tokens;
 use messaging::{HostId, Payload, Target, ToShard, Verb};
 use model::{TableId, Uuid};
 use mutation::page::Resume;

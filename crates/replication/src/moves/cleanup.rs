@@ -11,13 +11,10 @@ use super::barrier::ask_all;
 use super::part::PAUSE;
 use super::{LOOK, Moves, Planted};
 use crate::coordinator::{Coordinator, own_coordinator};
-use cluster::{
-    Member, MemberState, Replication, Schema, Side, Stage, TableEntry, TableKind, Topology,
-};
+use cluster::{MemberState, Replication, Schema, Side, Stage, TableEntry, TableKind, Topology};
 use model::{TableId, Token, Uuid};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
-use runtime::task::join_all;
 use runtime::time::sleep;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
