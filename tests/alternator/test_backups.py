@@ -278,30 +278,6 @@ def test_lists_have_what_is_asked_for(db):
         assert listed(TableName=a.name) == [arns[0], arns[3]]
 
 
-def test_recovery_to_a_point_in_time_is_refused_by_name(db):
-    client = db.meta.client
-    with table(db) as t:
-        said = {"PointInTimeRecoveryEnabled": True}
-        words = error("ContinuousBackupsUnavailableException", client.update_continuous_backups,
-                      TableName=t.name, PointInTimeRecoverySpecification=said)
-        assert "not supported" in words
-        said = {"PointInTimeRecoveryEnabled": False}
-        answers = [
-            client.update_continuous_backups(TableName=t.name, PointInTimeRecoverySpecification=said),
-            client.describe_continuous_backups(TableName=t.name)]
-        for answer in answers:
-            described = answer["ContinuousBackupsDescription"]
-            assert described["ContinuousBackupsStatus"] == "DISABLED"
-            point = described["PointInTimeRecoveryDescription"]
-            assert point == {"PointInTimeRecoveryStatus": "DISABLED"}
-        error("PointInTimeRecoveryUnavailableException", client.restore_table_to_point_in_time, SourceTableName=t.name,
-              TargetTableName="copy", UseLatestRestorableTime=True)
-        error("TableNotFoundException", client.restore_table_to_point_in_time,
-              SourceTableName="nobody", TargetTableName="copy")
-        error("TableNotFoundException", client.update_continuous_backups, TableName="nobody",
-              PointInTimeRecoverySpecification=said)
-
-
 def inject(node, point, method="POST"):
     rest(node, f"/v2/error_injection/injection/{point}", method)
 

@@ -21,6 +21,7 @@ pub enum Kind {
     IncompleteSignature,
     InternalServer,
     InvalidExportTime,
+    InvalidRestoreTime,
     InvalidSignature,
     ItemCollectionSizeLimitExceeded,
     LimitExceeded,
@@ -64,6 +65,7 @@ impl Kind {
             Kind::IncompleteSignature => (CORAL, "IncompleteSignatureException"),
             Kind::InternalServer => (DYNAMODB, "InternalServerError"),
             Kind::InvalidExportTime => (DYNAMODB, "InvalidExportTimeException"),
+            Kind::InvalidRestoreTime => (DYNAMODB, "InvalidRestoreTimeException"),
             Kind::InvalidSignature => (CORAL, "InvalidSignatureException"),
             Kind::ItemCollectionSizeLimitExceeded => {
                 (DYNAMODB, "ItemCollectionSizeLimitExceededException")

@@ -42,6 +42,8 @@ const ID: &str = "id";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Backup,
+    /// A backup that nobody has asked for, of a table that can be recovered to points in time.
+    Base,
     /// A table that is being restored.
     Restore,
     Import,
@@ -52,6 +54,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Backup => "backup",
+            Kind::Base => "base",
             Kind::Restore => "restore",
             Kind::Import => "import",
             Kind::Export => "export",

@@ -5,7 +5,7 @@
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
 //! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups
-//! and files), `date`, `pauses`,
+//! and files), `recovery` (points in time), `date`, `pauses`,
 //! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
@@ -52,6 +52,7 @@ pub mod partiql;
 mod paths;
 mod pauses;
 mod query;
+mod recovery;
 mod request;
 mod restored;
 mod row;

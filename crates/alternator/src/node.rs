@@ -18,10 +18,16 @@ use mutation::page::{Page, ReadCommand};
 use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
 use runtime::task::Scope;
+use runtime::time::sleep;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
+
+/// How often a page of many is read, with a pause between that is doubled.
+const TRIES_MAX: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Who asks.
 #[derive(Debug, Default)]
@@ -161,6 +167,25 @@ impl Node {
         let level = if consistent { Consistency::LocalQuorum } else { Consistency::LocalOne };
         let options = ReadOptions::new(level, self.options.timeout());
         Ok(self.coordinator.read(&table.entry, token, command, &options).await?)
+    }
+
+    /// Reads a page of a range, consistently; again if that fails, several times.
+    pub(crate) async fn read_patiently(
+        &self,
+        table: &Table,
+        command: &ReadCommand,
+    ) -> Result<Page, Error> {
+        let (mut tries, mut pause) = (1, PAUSE);
+        loop {
+            match self.read(table, Token::MIN, command, true).await {
+                Err(error) if tries < TRIES_MAX => {
+                    tracing::debug!("a page of {} is read again: {error}", table.name);
+                    sleep(pause).await;
+                    (tries, pause) = (tries + 1, 2 * pause);
+                }
+                read => return read,
+            }
+        }
     }
 
     /// How writes are made that do not read.

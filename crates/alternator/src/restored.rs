@@ -17,6 +17,8 @@ use model::schema::TableOptions;
 const STATE: &str = "nereid_restore";
 /// The tag that says which backup it was, when it was begun, in milliseconds, and of which table.
 const ORIGIN: &str = "system:table_restored";
+/// The tag that says to which point in time it is restored, in milliseconds.
+const POINT: &str = "system:table_restored_to";
 const GC: &str = "mode";
 
 /// The tag that says which import it was.
@@ -31,6 +33,8 @@ pub(crate) struct Restored {
     pub(crate) at: i64,
     /// The name of the table that it is of.
     pub(crate) source: String,
+    /// The point in time that it is restored to, milliseconds; none: all that the backup has.
+    pub(crate) point: Option<i64>,
 }
 
 /// How far a restore is that is not over.
@@ -47,12 +51,14 @@ impl Restored {
         let (backup, rest) = tags.get(ORIGIN)?.split_once(' ')?;
         let (at, source) = rest.split_once(' ')?;
         let at = at.parse().ok()?;
-        Some(Restored { backup: backup.to_owned(), at, source: source.to_owned() })
+        let point = tags.get(POINT).map(|point| point.parse()).transpose().ok()?;
+        Some(Restored { backup: backup.to_owned(), at, source: source.to_owned(), point })
     }
 
     pub(crate) fn put(&self, tags: &mut Tags) {
         debug_assert!(!self.backup.contains(' '), "the id of a backup has no space");
         tags.insert(ORIGIN.to_owned(), format!("{} {} {}", self.backup, self.at, self.source));
+        tags.extend(self.point.map(|point| (POINT.to_owned(), point.to_string())));
         debug_assert_eq!(Restored::of(tags).as_ref(), Some(self));
     }
 }
@@ -107,10 +113,10 @@ pub(crate) fn words(schema: &TableSchema, state: State<'_>) -> &'static str {
     }
 }
 
-/// The id of the backup that a table is being made of just now.
-pub(crate) fn under_way(schema: &TableSchema) -> Option<String> {
+/// What a table is being made of just now.
+pub(crate) fn under_way(schema: &TableSchema) -> Option<Restored> {
     match state(schema)? {
-        State::UnderWay => Restored::of(&tags::of(schema)).map(|restored| restored.backup),
+        State::UnderWay => Restored::of(&tags::of(schema)),
         State::Failed(_) => None,
     }
 }
@@ -133,12 +139,15 @@ pub(crate) fn describe(
     object: &mut Object<'_>,
 ) {
     let (state, restored) = (state(schema), Restored::of(tags));
-    if let Some(Restored { backup, at, source }) = &restored {
+    if let Some(Restored { backup, at, source, point }) = &restored {
         let table = arn_of(source);
         let is_under_way = state == Some(State::UnderWay);
         let mut part = Object::open(object.member("RestoreSummary"));
-        part.string("SourceBackupArn", &format!("{table}/backup/{backup}"));
-        part.string("SourceTableArn", &table).json("RestoreDateTime", &seconds(*at));
+        if point.is_none() {
+            part.string("SourceBackupArn", &format!("{table}/backup/{backup}"));
+        }
+        let to = point.unwrap_or(*at);
+        part.string("SourceTableArn", &table).json("RestoreDateTime", &seconds(to));
         part.json("RestoreInProgress", if is_under_way { "true" } else { "false" });
         part.close();
     }
@@ -230,7 +239,8 @@ mod tests {
 
     #[test]
     fn a_description_tells_of_the_backup() {
-        let restored = Restored { backup: "017-ab".into(), at: 5_250, source: "a.b".into() };
+        let (backup, source) = ("017-ab".to_owned(), "a.b".to_owned());
+        let restored = Restored { backup, at: 5_250, source, point: None };
         let mut tags = Tags::new();
         restored.put(&mut tags);
         assert_eq!(Restored::of(&tags), Some(restored.clone()));
@@ -251,6 +261,12 @@ mod tests {
             failed.contains("\"ArchivalReason\":\"the restore has failed: no disk\""),
             "{failed}"
         );
+        Restored { point: Some(4_001), ..restored }.put(&mut tags);
+        let mut out = String::new();
+        let mut object = Object::open(&mut out);
+        describe(&table(|_| ()), &tags, str::to_owned, &mut object);
+        object.close();
+        assert!(out.contains("{\"SourceTableArn\":\"a.b\",\"RestoreDateTime\":4.001,"), "{out}");
         assert_eq!(Restored::of(&Tags::new()), None);
         let damaged = Tags::from([(ORIGIN.to_owned(), "017-ab x a".to_owned())]);
         assert_eq!(Restored::of(&damaged), None);

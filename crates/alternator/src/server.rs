@@ -64,6 +64,7 @@ impl Server {
         runtime::local::set(node.clone());
         if runtime::shard_id() == 0 {
             drop(node.background.spawn(backups::keep(node.clone())));
+            drop(node.background.spawn(backups::keep_bases(node.clone())));
             drop(node.background.spawn(transfers::keep(node.clone())));
         }
         let server = Rc::new(Server {

@@ -13,13 +13,17 @@
 //!    started anew, or for so long at most; then it is given up, and its parts are removed.
 //!  - *bounded*: so many restores go on at once, each in so many steps on a node ([`LANES`]).
 
-use super::record::{Record, Status};
+use super::history::{History, Missed};
+use super::record::{Record, Status, new_id};
 use super::records::{self, Before};
 use crate::error::Error;
+use crate::kept::Kind;
 use crate::node::{Node, changed};
 use crate::pauses::Pauses;
-use crate::restored;
-use cluster::{Schema, SchemaChange};
+use crate::restored::{self, Restored};
+use crate::table::Table;
+use crate::tables;
+use cluster::{Schema, SchemaChange, TableEntry};
 use model::schema::TableOptions;
 use model::{TableId, Uuid};
 use mutation::page::Resume;
@@ -47,6 +51,38 @@ const LANES: u8 = 2;
 const _: () = assert!(TAKE_PATIENCE.as_millis() < TAKEN_MAX_MILLIS as u128, "given up too early");
 const _: () = assert!(PARTS.is_multiple_of(LANES), "lanes have as much to do");
 
+/// Writes down a backup of a table, of a kind and a name, that is to be taken.
+pub(super) async fn begin(
+    node: &Node,
+    table: &Table,
+    (kind, name): (Kind, String),
+) -> Result<Record, Error> {
+    let created = wall_micros().div_euclid(1000);
+    let schema = &table.entry.schema;
+    let ttl = schema.options.extension(TableOptions::ITEM_TTL_ATTRIBUTE);
+    let record = Record {
+        kind,
+        id: new_id(created, runtime::random_u64()),
+        name,
+        status: Status::Creating,
+        created,
+        by: node.cluster.node().host_id,
+        taken: None,
+        table: table.name.clone(),
+        table_id: schema.id,
+        description: tables::description(node, table).await,
+        ttl: ttl.map(str::to_owned),
+        bytes: 0,
+        copies: 1,
+        asked: 0,
+        nodes: Vec::new(),
+    };
+    match records::write(node, &record, Before::Absent).await? {
+        true => Ok(record),
+        false => Err(Error::internal("two backups of one id")),
+    }
+}
+
 /// Takes the parts of a backup that was written down: as it is then.
 pub(super) async fn take(node: &Node, record: Record) -> Result<Record, Error> {
     let taken = node.coordinator.take_backup(record.table_id, record.tag()?, TAKE_PATIENCE).await;
@@ -64,6 +100,7 @@ pub(super) async fn take(node: &Node, record: Record) -> Result<Record, Error> {
     let Taken { nodes, missing, copies, bytes } = taken;
     let record = Record {
         status: Status::Available,
+        taken: Some(wall_micros().div_euclid(1000)),
         bytes: bytes / u64::from(copies.max(1)),
         copies,
         asked: u32::try_from(nodes.len() + missing).unwrap_or(u32::MAX),
@@ -79,6 +116,34 @@ pub(super) async fn take(node: &Node, record: Record) -> Result<Record, Error> {
     Err(Error::internal("the backup took too long, and was given up"))
 }
 
+/// What came of wanting to remove a backup.
+pub(super) enum Released {
+    /// It may be removed: as it is now.
+    Yes(Box<Record>),
+    InUse,
+    /// Somebody else has begun to remove it.
+    Gone,
+}
+
+/// Has a backup used by nobody from now on, so that it may be removed. (*in-use-stays*)
+pub(super) async fn release(node: &Node, record: &Record) -> Result<Released, Error> {
+    let deleting = Record { status: Status::Deleting, ..record.clone() };
+    if is_being_restored(&node.schema(), &record.id) {
+        return Ok(Released::InUse);
+    }
+    if !records::write(node, &deleting, Before::Was(Status::Available)).await? {
+        return Ok(Released::Gone);
+    }
+    // A restore that begins now finds it deleted; one that began before is seen.
+    let known = node.cluster.catch_up().await;
+    if known.is_err() || is_being_restored(&node.schema(), &record.id) {
+        records::write(node, record, Before::Was(Status::Deleting)).await?;
+        known.map_err(|why| Error::internal(why.to_string()))?;
+        return Ok(Released::InUse);
+    }
+    Ok(Released::Yes(Box::new(deleting)))
+}
+
 /// Has all nodes remove their parts of a backup that is being removed, and forgets it when none has
 /// one. What is left of it is for the next look.
 pub(super) async fn remove(node: &Node, record: Record) {
@@ -86,7 +151,7 @@ pub(super) async fn remove(node: &Node, record: Record) {
     if !clear(node, &record).await {
         return;
     }
-    match records::forget(node, &record.id, Status::Deleting).await {
+    match records::forget(node, &record, Status::Deleting).await {
         Ok(_) => tracing::info!(target: "backups", "backup {} is removed", record.id),
         Err(error) => {
             let id = &record.id;
@@ -145,7 +210,10 @@ async fn look_after(node: &Node, leads: bool) -> Result<(), Error> {
     let (me, began) = (node.cluster.node().host_id, node.started);
     let now = wall_micros().div_euclid(1000);
     let is_left = |record: &Record| is_left(record, (me, began), leads.then_some(now));
-    let (left, _) = records::list(node, None, usize::MAX, is_left).await?;
+    let mut left = Vec::new();
+    for kind in [Kind::Backup, Kind::Base] {
+        left.extend(records::list(node, (kind, None), usize::MAX, is_left).await?.0);
+    }
     for record in left {
         // *in-use-stays*, also where who was to remove it has not seen that it is in use.
         if is_being_restored(&node.schema(), &record.id) {
@@ -162,7 +230,13 @@ async fn look_after(node: &Node, leads: bool) -> Result<(), Error> {
 
 /// Whether a table is being made of a backup.
 pub(super) fn is_being_restored(schema: &Schema, id: &str) -> bool {
-    schema.tables().any(|entry| restored::under_way(&entry.schema).as_deref() == Some(id))
+    let of = |entry: &Rc<TableEntry>| restored::under_way(&entry.schema);
+    schema.tables().filter_map(of).any(|restored| restored.backup == id)
+}
+
+/// What a table is made of.
+pub(super) fn kind_of(restored: &Restored) -> Kind {
+    if restored.point.is_some() { Kind::Base } else { Kind::Backup }
 }
 
 /// Whether a backup was left behind, as a node sees it that began then, in milliseconds; `now`: as
@@ -276,8 +350,8 @@ async fn restore(node: &Node, id: TableId) {
     loop {
         let schema = node.schema();
         let entry = schema.table_by_id(id);
-        let backup = entry.and_then(|entry| restored::under_way(&entry.schema));
-        let (Some(entry), Some(backup)) = (entry, backup) else {
+        let restored = entry.and_then(|entry| restored::under_way(&entry.schema));
+        let (Some(entry), Some(restored)) = (entry, restored) else {
             if let Err(error) = records::forget_done(node, id).await {
                 tracing::debug!(target: "backups", "how far it was is not forgotten: {error}");
             }
@@ -287,7 +361,7 @@ async fn restore(node: &Node, id: TableId) {
             return;
         }
         let name = &entry.schema.name;
-        match go_on(node, (id, name), &backup, &mut known).await {
+        match go_on(node, (id, name), &restored, &mut known).await {
             Ok(()) => tracing::info!(target: "backups", "the restore of {name} has ended"),
             Err(why) => {
                 tracing::warn!(target: "backups", "the restore of {name} goes on later: {why}");
@@ -302,7 +376,7 @@ async fn restore(node: &Node, id: TableId) {
 async fn go_on(
     node: &Node,
     (id, name): (TableId, &str),
-    backup: &str,
+    restored: &Restored,
     known: &mut Option<Progress>,
 ) -> Result<(), String> {
     let words = |error: Error| error.to_string();
@@ -310,7 +384,7 @@ async fn go_on(
         Some(progress) => progress,
         None => known.insert(progress_of(node, id).await.map_err(words)?),
     };
-    let ended = match attempt(node, id, backup, progress).await {
+    let ended = match attempt(node, id, restored, progress).await {
         Verdict::Whole => end(node, id, restored::end).await,
         Verdict::Never(why) => {
             tracing::error!(target: "backups", "{name} cannot be restored: {why}");
@@ -321,8 +395,9 @@ async fn go_on(
     ended.map_err(words)
 }
 
-async fn attempt(node: &Node, id: TableId, backup: &str, progress: &Progress) -> Verdict {
-    let record = match records::look(node, backup).await {
+async fn attempt(node: &Node, id: TableId, restored: &Restored, progress: &Progress) -> Verdict {
+    let Restored { backup, point, .. } = restored;
+    let record = match records::look(node, (kind_of(restored), backup)).await {
         // One that is being removed has all of its parts while a table is made of it.
         Ok(Some(Ok(record))) if record.status != Status::Creating => record,
         Ok(Some(Err(damaged))) => return Verdict::Never(damaged.message),
@@ -336,7 +411,48 @@ async fn attempt(node: &Node, id: TableId, backup: &str, progress: &Progress) ->
     let hosts = record.nodes.iter();
     let outcomes = hosts.map(|host| fill_from(node, (*host, &place), id, progress));
     let outcomes = join_all(outcomes).await;
-    decide(record.copies, record.asked, &outcomes)
+    match (decide(record.copies, record.asked, &outcomes), point) {
+        (Verdict::Whole, Some(point)) => replay(node, (&record, *point), id, progress).await,
+        (verdict, _) => verdict,
+    }
+}
+
+/// Has the table written what came since its base.
+async fn replay(
+    node: &Node,
+    (base, point): (&Record, i64),
+    id: TableId,
+    progress: &Progress,
+) -> Verdict {
+    let history = match History::of(node, base, (point, id)).await {
+        Ok(history) => history,
+        Err(Missed::Later(why)) => return Verdict::Later(why),
+        Err(Missed::Never(why)) => return Verdict::Never(why),
+    };
+    let lanes = (0..LANES).map(async |lane| {
+        for part in (lane..PARTS).step_by(LANES.into()) {
+            let place = (Uuid::nil(), part);
+            if progress.borrow().get(&place) != Some(&At::Done) {
+                history.write_part(node, part).await?;
+                end_part(node, id, place, progress).await;
+            }
+        }
+        Ok(())
+    });
+    match join_all(lanes).await.into_iter().collect::<Result<(), Missed>>() {
+        Ok(()) => Verdict::Whole,
+        Err(Missed::Later(why)) => Verdict::Later(why),
+        Err(Missed::Never(why)) => Verdict::Never(why),
+    }
+}
+
+/// A part is in the table.
+async fn end_part(node: &Node, id: TableId, place: (Uuid, u8), progress: &Progress) {
+    progress.borrow_mut().insert(place, At::Done);
+    if let Err(error) = records::note_done(node, id, place).await {
+        // Who drives it next does that part again.
+        tracing::debug!(target: "backups", "a part that is done is not noted: {error}");
+    }
 }
 
 /// Has a node put all of its parts into the table.
@@ -383,11 +499,9 @@ async fn fill_part(
             Ok(Step::Written { next, .. }) => At::Next(next),
             Err(reason) => return outcome_of(reason),
         };
-        let is_done = at == At::Done;
-        progress.borrow_mut().insert((host, part), at);
-        if is_done && let Err(error) = records::note_done(node, id, (host, part)).await {
-            // Who drives it next does that part again.
-            tracing::debug!(target: "backups", "a part that is done is not noted: {error}");
+        match at {
+            At::Done => end_part(node, id, (host, part), progress).await,
+            at => drop(progress.borrow_mut().insert((host, part), at)),
         }
         runtime::injection::pause("alternator_restore_step").await;
     }

@@ -1,11 +1,13 @@
 //! What clients ask for: backups are made, told of and removed, tables made of them.
 
-use super::drive;
-use super::record::{Filter, Record, Status, check_name, new_id, not_found, parts_of_arn, time_of};
-use super::records::{self, Before};
+use super::bases;
+use super::drive::{self, Released};
+use super::record::{Filter, Record, Status, check_name, not_found, parts_of_arn, time_of};
+use super::records;
 use super::request;
 use crate::error::{Error, Kind};
 use crate::json::{Object, write_list};
+use crate::kept::Kind as KeptAs;
 use crate::node::{Caller, Node, changed};
 use crate::request::Request;
 use crate::restored::{self, Restored};
@@ -14,7 +16,6 @@ use crate::table_facts::{arn, arn_of};
 use crate::tables;
 use auth::{Permission, Resource};
 use cluster::{Schema, SchemaChange, features};
-use model::schema::TableOptions;
 use runtime::time::timeout;
 use std::rc::Rc;
 use std::time::Duration;
@@ -53,39 +54,35 @@ pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<S
     node.cluster.formed().await;
     records::make_table(node).await?;
     let is_new = |record: &Record| record.status == Status::Creating;
-    if records::list(node, None, AT_ONCE_MAX, is_new).await?.0.len() == AT_ONCE_MAX {
+    let of_all = (KeptAs::Backup, None);
+    if records::list(node, of_all, AT_ONCE_MAX, is_new).await?.0.len() == AT_ONCE_MAX {
         return Err(Error::new(
             Kind::LimitExceeded,
             format!("Too many backups are being created: {AT_ONCE_MAX} at once at most"),
         ));
     }
-    let created = runtime::time::wall_micros().div_euclid(1000);
-    let schema = &table.entry.schema;
-    let ttl = schema.options.extension(TableOptions::ITEM_TTL_ATTRIBUTE);
-    let record = Record {
-        id: new_id(created, runtime::random_u64()),
-        name,
-        status: Status::Creating,
-        created,
-        by: node.cluster.node().host_id,
-        table: table.name.clone(),
-        table_id: schema.id,
-        description: tables::description(node, &table).await,
-        ttl: ttl.map(str::to_owned),
-        bytes: 0,
-        copies: 1,
-        asked: 0,
-        nodes: Vec::new(),
-    };
-    if !records::write(node, &record, Before::Absent).await? {
-        return Err(Error::internal("two backups of one id"));
-    }
+    let record = drive::begin(node, &table, (KeptAs::Backup, name)).await?;
     let record = take(record).await?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     record.write_details(&arn(node, &table), record.status, &mut object);
     object.close();
     Ok(out)
+}
+
+/// Makes the first base of a table, for as long as a client waits for that.
+pub(super) async fn take_for(table: &Table) {
+    let Some(node) = runtime::local::try_get::<Node>() else { return };
+    let (own, table) = (node.clone(), table.clone());
+    let made = node.background.spawn(async move {
+        if let Err(why) = bases::make(&own, &table).await {
+            let name = &table.name;
+            tracing::warn!(target: "backups", "the first base of {name} is made later: {why}");
+        }
+    });
+    if timeout(ANSWER_WAIT, made).await.is_err() {
+        tracing::debug!(target: "backups", "the first base is not waited for");
+    }
 }
 
 /// Has the parts of a backup taken, which goes on if the client leaves: as it is when that is over,
@@ -101,7 +98,7 @@ async fn take(record: Record) -> Result<Record, Error> {
     }
 }
 
-fn check_feature(node: &Node) -> Result<(), Error> {
+pub(super) fn check_feature(node: &Node) -> Result<(), Error> {
     match node.cluster.topology().allows(features::BACKUPS) {
         true => Ok(()),
         false => Err(Error::validation(format!(
@@ -115,7 +112,7 @@ fn check_feature(node: &Node) -> Result<(), Error> {
 async fn found(node: &Node, request: &Request<'_>) -> Result<(Record, String), Error> {
     let given = request.need_string("BackupArn")?.into_owned();
     let (table, id) = parts_of_arn(&given)?;
-    let record = records::find(node, id).await?;
+    let record = records::find(node, (KeptAs::Backup, id)).await?;
     let is_it = |record: &Record| record.table == table && record.status != Status::Deleting;
     let record = record.filter(is_it).ok_or_else(|| not_found(&given))?;
     Ok((record, given))
@@ -151,7 +148,10 @@ pub(crate) async fn list(node: &Node, _: &Caller, body: &str) -> Result<String, 
     let start = request.string("ExclusiveStartBackupArn")?;
     let start = start.as_deref().map(parts_of_arn).transpose()?.map(|(_, id)| id);
     let (records, more) = match is_ours {
-        true => records::list(node, start, limit, |record| filter.admits(record)).await?,
+        true => {
+            let start = (KeptAs::Backup, start);
+            records::list(node, start, limit, |record| filter.admits(record)).await?
+        }
         false => (Vec::new(), false),
     };
     let mut out = String::new();
@@ -191,17 +191,11 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     if record.status == Status::Creating {
         return Err(in_use(&arn, "being created"));
     }
-    let deleting = Record { status: Status::Deleting, ..record.clone() };
-    if !records::write(node, &deleting, Before::Was(Status::Available)).await? {
-        return Err(not_found(&arn));
-    }
-    // *in-use-stays*: a restore that begins now finds it deleted; one that began before is seen.
-    let known = node.cluster.catch_up().await;
-    if known.is_err() || drive::is_being_restored(&node.schema(), &record.id) {
-        records::write(node, &record, Before::Was(Status::Deleting)).await?;
-        known.map_err(|why| Error::internal(why.to_string()))?;
-        return Err(in_use(&arn, "being restored to a table"));
-    }
+    let deleting = match drive::release(node, &record).await? {
+        Released::Yes(deleting) => *deleting,
+        Released::InUse => return Err(in_use(&arn, "being restored to a table")),
+        Released::Gone => return Err(not_found(&arn)),
+    };
     let stops = || Error::internal("the node stops");
     let own = runtime::local::try_get::<Node>().ok_or_else(stops)?;
     let answer = described(node, &record, Status::Deleting);
@@ -220,9 +214,23 @@ pub(crate) async fn restore(node: &Node, caller: &Caller, body: &str) -> Result<
     if record.status == Status::Creating {
         return Err(in_use(&arn, "being created"));
     }
-    check_feature(node)?;
+    let at = runtime::time::wall_micros().div_euclid(1000);
+    let (backup, source) = (record.id.clone(), record.table.clone());
+    let restored = Restored { backup, at, source, point: None };
     let made = request::body(&target, &record.description, &request)?;
-    let mut wanted = tables::wanted(&Request::parse(made.as_bytes())?)?;
+    let made = make(node, caller, &made, restored).await?;
+    made.ok_or_else(|| not_found(&arn))
+}
+
+/// Makes a table that is to be filled: its description. `None`: what it was to be made of is gone.
+pub(super) async fn make(
+    node: &Node,
+    caller: &Caller,
+    body: &str,
+    restored: Restored,
+) -> Result<Option<String>, Error> {
+    check_feature(node)?;
+    let mut wanted = tables::wanted(&Request::parse(body.as_bytes())?)?;
     let schema = node.schema();
     let is_under_way = |entry: &&Rc<_>| restored::under_way(&table_schema(entry)).is_some();
     if AT_ONCE_MAX <= schema.tables().filter(is_under_way).count() {
@@ -231,21 +239,20 @@ pub(crate) async fn restore(node: &Node, caller: &Caller, body: &str) -> Result<
             format!("Too many tables are being restored: {AT_ONCE_MAX} at once at most"),
         ));
     }
-    let at = runtime::time::wall_micros().div_euclid(1000);
-    let backup = record.id.clone();
-    wanted.restored = Some(Restored { backup, at, source: record.table.clone() });
+    let (kind, id) = (drive::kind_of(&restored), restored.backup.clone());
+    wanted.restored = Some(restored);
     let table = tables::make(node, caller, wanted).await?;
     // *in-use-stays*: who removes it from now on sees the table; who began before is seen here.
-    let still = records::find(node, &record.id).await;
+    let still = records::find(node, (kind, &id)).await;
     if !matches!(&still, Ok(Some(still)) if still.status == Status::Available) {
         unmake(node, &table).await?;
-        return Err(still.err().unwrap_or_else(|| not_found(&arn)));
+        return still.map(|_| None);
     }
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     object.json("TableDescription", &tables::description(node, &table).await);
     object.close();
-    Ok(out)
+    Ok(Some(out))
 }
 
 fn table_schema(entry: &Rc<cluster::TableEntry>) -> Rc<model::TableSchema> {

@@ -5,7 +5,9 @@
 
 use crate::error::{Error, Kind};
 use crate::json::{Json, Object, write_list};
+use crate::kept::Kind as KeptAs;
 use crate::number::Number;
+use crate::recovery::Base;
 use crate::request::Request;
 use crate::restored::seconds;
 use crate::table::KEYSPACE_PREFIX;
@@ -49,12 +51,16 @@ impl Status {
 /// A backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
+    /// That somebody has asked for, or a base.
+    pub(crate) kind: KeptAs,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) status: Status,
     /// When it was asked for, milliseconds, and of which node.
     pub(crate) created: i64,
     pub(crate) by: Uuid,
+    /// When all parts were taken.
+    pub(crate) taken: Option<i64>,
     pub(crate) table: String,
     pub(crate) table_id: TableId,
     /// What DescribeTable told of the table then, as JSON.
@@ -132,6 +138,14 @@ impl Record {
         SnapshotTag::new(&format!("{TAG_PREFIX}{}", self.id)).map_err(Error::internal)
     }
 
+    /// As a base, where it is one that is complete.
+    pub(crate) fn base(&self) -> Option<Base> {
+        let is_whole = self.kind == KeptAs::Base && self.status == Status::Available;
+        let taken = self.taken.filter(|_| is_whole)?;
+        // A clock may go back.
+        Some(Base { begun: self.created, taken: taken.max(self.created) })
+    }
+
     /// As an item, but for its key.
     pub(crate) fn attributes(&self) -> Map {
         let text = |text: &str| Value::S(text.to_owned());
@@ -151,11 +165,13 @@ impl Record {
             ("nodes".to_owned(), Value::L(nodes)),
         ]);
         all.extend(self.ttl.as_deref().map(|ttl| ("ttl".to_owned(), text(ttl))));
+        let taken = self.taken.map(|taken| Value::N(Number::of(taken)));
+        all.extend(taken.map(|taken| ("taken".to_owned(), taken)));
         all
     }
 
     /// Of an item and its range key; `None`: it is damaged.
-    pub(crate) fn of(id: &str, item: &Map) -> Option<Record> {
+    pub(crate) fn of((kind, id): (KeptAs, &str), item: &Map) -> Option<Record> {
         let text = |name: &str| match item.get(name)? {
             Value::S(text) => Some(text.clone()),
             _ => None,
@@ -171,11 +187,13 @@ impl Record {
         };
         let Some(Value::L(nodes)) = item.get("nodes") else { return None };
         Some(Record {
+            kind,
             id: id.to_owned(),
             name: text("name")?,
             status: Status::by_name(&text("status")?)?,
             created: number("created")?,
             by: Uuid::parse_str(&text("by")?).ok()?,
+            taken: number("taken"),
             table: text("table")?,
             table_id: TableId::parse_str(&text("table_id")?).ok()?,
             description: text("description")?,
@@ -302,11 +320,13 @@ pub(crate) mod tests {
 
     pub(crate) fn record(id: &str, table: &str, created: i64, status: Status) -> Record {
         Record {
+            kind: KeptAs::Backup,
             id: id.to_owned(),
             name: "monday".to_owned(),
             status,
             created,
             by: Uuid::from_u128(9),
+            taken: Some(created + 1),
             table: table.to_owned(),
             table_id: TableId::from_u128(7),
             description: "{\"TableName\":\"t\",\"KeySchema\":[],\"ItemCount\":3,\
@@ -325,17 +345,18 @@ pub(crate) mod tests {
     fn a_record_is_read_back_from_its_item() {
         let known = record("1-a", "t", 5, Status::Available);
         let mut item = known.attributes();
-        assert_eq!(Record::of("1-a", &item), Some(known.clone()));
-        let without = Record { ttl: None, nodes: Vec::new(), ..known };
-        assert_eq!(Record::of("1-a", &without.attributes()), Some(without));
+        let of = |item: &Map| Record::of((KeptAs::Backup, "1-a"), item);
+        assert_eq!(of(&item), Some(known.clone()));
+        let without = Record { ttl: None, taken: None, nodes: Vec::new(), ..known };
+        assert_eq!(of(&without.attributes()), Some(without));
         for name in item.keys().cloned().collect::<Vec<_>>() {
             let mut damaged = item.clone();
             damaged.insert(name.clone(), Value::Null);
-            let is_needed = name != "ttl";
-            assert_eq!(Record::of("1-a", &damaged).is_none(), is_needed, "{name}");
+            let is_needed = name != "ttl" && name != "taken";
+            assert_eq!(of(&damaged).is_none(), is_needed, "{name}");
         }
         item.insert("status".to_owned(), Value::S("GOOD".to_owned()));
-        assert_eq!(Record::of("1-a", &item), None);
+        assert_eq!(of(&item), None);
     }
 
     /// *times-are-order*

@@ -13,7 +13,8 @@ use crate::node::Node;
 use crate::value::Value;
 use model::{TableId, Uuid};
 
-/// Of a table that is being restored: the parts that are in it, each as a node and a number.
+/// Of a table that is being restored: the parts that are in it, each as a node and a number; those
+/// of a history as no node.
 const DONE: &str = "done";
 
 /// What has to be so before a record is written.
@@ -30,35 +31,38 @@ pub(super) async fn write(node: &Node, record: &Record, before: Before) -> Resul
         Before::Absent => kept::Before::Absent,
         Before::Was(status) => kept::Before::Was(status.name()),
     };
-    kept::put(node, (Kind::Backup, &record.id), record.attributes(), before).await
+    kept::put(node, (record.kind, &record.id), record.attributes(), before).await
 }
 
 /// Forgets a record that has the status; whether it had.
-pub(super) async fn forget(node: &Node, id: &str, was: Status) -> Result<bool, Error> {
-    kept::forget(node, (Kind::Backup, id), Some(was.name())).await
+pub(super) async fn forget(node: &Node, record: &Record, was: Status) -> Result<bool, Error> {
+    kept::forget(node, (record.kind, &record.id), Some(was.name())).await
 }
 
 /// The record of an id.
-pub(super) async fn find(node: &Node, id: &str) -> Result<Option<Record>, Error> {
-    look(node, id).await?.transpose()
+pub(super) async fn find(node: &Node, of: (Kind, &str)) -> Result<Option<Record>, Error> {
+    look(node, of).await?.transpose()
 }
 
 /// The record of an id, or that what is kept there is none any more.
-pub(super) async fn look(node: &Node, id: &str) -> Result<Option<Result<Record, Error>>, Error> {
-    let found = kept::find(node, (Kind::Backup, id)).await?;
-    Ok(found.map(|item| Record::of(id, &item).ok_or_else(|| damaged(id))))
+pub(super) async fn look(
+    node: &Node,
+    (kind, id): (Kind, &str),
+) -> Result<Option<Result<Record, Error>>, Error> {
+    let found = kept::find(node, (kind, id)).await?;
+    Ok(found.map(|item| Record::of((kind, id), &item).ok_or_else(|| damaged(id))))
 }
 
-/// Those that are admitted behind an id, in order of ids, so many at most; and whether there are
+/// Those of a kind that are admitted behind an id, in order of ids, so many at most; and whether there are
 /// more.
 pub(super) async fn list(
     node: &Node,
-    after: Option<&str>,
+    (kind, after): (Kind, Option<&str>),
     most: usize,
     admits: impl Fn(&Record) -> bool,
 ) -> Result<(Vec<Record>, bool), Error> {
-    kept::list(node, (Kind::Backup, after), most, |id, item| {
-        let record = Record::of(id, item);
+    kept::list(node, (kind, after), most, |id, item| {
+        let record = Record::of((kind, id), item);
         if record.is_none() {
             tracing::warn!(target: "backups", "{}", damaged(id).message);
         }

@@ -4,10 +4,11 @@
 //! iterator := StreamArn "|" ShardId "|" sequence number      (of the first record to come)
 //! ```
 
-use super::history::Stream;
+use super::history::{KEPT_MILLIS, Stream};
 use super::record::{self, Set};
 use super::sequence::Sequence;
 use super::shards::{self, Shard};
+use super::specify::log_of;
 use super::{find, now_millis};
 use crate::error::{Error, Kind};
 use crate::json::{Object, write_list};
@@ -110,14 +111,15 @@ pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<
     let first = Sequence::parse(first).ok_or_else(invalid)?;
     let (table, stream) = find(node, arn)?;
     let shard = find_shard(node, (&table, &stream), name)?;
-    let log = table.entry.log.or_else(|| log_of(node, &table));
-    let log = log.and_then(|id| node.schema().table_by_id(id).cloned());
+    let log = log_of(&node.schema(), &table.entry);
     let part = log.as_ref().map_or(&table.entry.schema, |log| &log.schema);
     node.check_part(caller, Permission::Select, (&table, part))?;
     let found = match log {
         Some(log) => {
             let ask = Ask { node, table: &table, stream: &stream, log: &log, shard: &shard };
-            ask.records(first.max(shard.start), limit).await?
+            // *a-day*
+            let oldest = Sequence::at((now_millis() - KEPT_MILLIS).saturating_mul(1000));
+            ask.records(first.max(shard.start).max(oldest), limit).await?
         }
         // Somebody has dropped it.
         None => Found { records: Vec::new(), bytes: 0, next: None },
@@ -134,15 +136,6 @@ pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<
         counted.sized(Op::GET_RECORDS, out.len());
     });
     Ok(out)
-}
-
-/// The log of a table whose stream is closed.
-fn log_of(node: &Node, table: &Table) -> Option<model::TableId> {
-    let base = &table.entry.schema;
-    let schema = node.schema();
-    let log = schema.table(&base.keyspace, &model::schema::cdc::log_name(&base.name))?;
-    let is_of_it = log.schema.log.as_ref().is_some_and(|log| log.base == base.id);
-    is_of_it.then_some(log.schema.id)
 }
 
 /// What is read.

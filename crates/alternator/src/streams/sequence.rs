@@ -28,11 +28,11 @@ const GREGORIAN: u64 = 0x01B2_1DD2_1381_4000;
 pub(super) const ORDINAL_MAX: usize = (1 << ORDINAL_BITS) - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sequence(pub(super) u128);
+pub(crate) struct Sequence(pub(super) u128);
 
 impl Sequence {
     /// Before all that was written at that time or later.
-    pub(super) fn at(micros: i64) -> Sequence {
+    pub(crate) fn at(micros: i64) -> Sequence {
         let micros = micros.clamp(0, MICROS_MAX) as u128;
         Sequence(micros << (APART_BITS + ORDINAL_BITS))
     }
@@ -51,7 +51,7 @@ impl Sequence {
     }
 
     /// The UUID of its set, the first one of its time where it is of none.
-    pub(super) fn uuid(self) -> Uuid {
+    pub(crate) fn uuid(self) -> Uuid {
         let ticks = (self.micros() as u64).wrapping_mul(10).wrapping_add(GREGORIAN);
         let high = (ticks & 0xffff_ffff) << 32
             | ((ticks >> 32) & 0xffff) << 16

@@ -1,16 +1,19 @@
 //! Streams are opened and closed: with the log of their table, in one change of the schema.
 
-use super::history::{self, View};
+use super::history::{self, KEPT_MILLIS, View};
 use super::now_millis;
 use crate::error::{Error, Kind};
 use crate::node::{Node, changed};
+use crate::recovery::Recovery;
 use crate::request::Request;
 use crate::table::Table;
 use crate::table_facts;
-use crate::tags;
-use cluster::{Schema, SchemaChange};
+use crate::tags::{self, Tags};
+use cluster::{Schema, SchemaChange, TableEntry};
 use model::TableSchema;
-use model::schema::cdc::{CdcOptions, Delta, Images};
+use model::schema::TableOptions;
+use model::schema::cdc::{CdcOptions, Delta, Images, TTL_SECS_DEFAULT, log_name};
+use std::rc::Rc;
 
 /// What `StreamSpecification` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +31,33 @@ impl Specification {
             Specification::Close => history::close(&mut tags, now_millis)?,
         }
         tags::set(&mut schema.options, &tags);
-        let options = CdcOptions {
-            preimage: Images::Full,
-            postimage: true,
-            delta: Delta::Keys,
-            ..CdcOptions::DEFAULT
-        };
-        schema.options.cdc = options.stored(matches!(self, Specification::Open(_)));
+        set_log(&mut schema.options, &tags);
         Ok(())
     }
+}
+
+/// Has the log of a table tell what its tags want of it: images, where a stream is open, and all of
+/// each change for as long as it is kept, where the table can be recovered to points in time.
+pub(crate) fn set_log(options: &mut TableOptions, tags: &Tags) {
+    let is_open = history::of(tags).last().is_some_and(|stream| stream.closed.is_none());
+    let recovery = Recovery::of(tags);
+    let asked = CdcOptions {
+        preimage: if is_open { Images::Full } else { Images::None },
+        postimage: is_open,
+        delta: if recovery.is_some() { Delta::Full } else { Delta::Keys },
+        ttl_secs: recovery.map_or(TTL_SECS_DEFAULT, |recovery| recovery.log_secs()),
+    };
+    options.cdc = asked.stored(is_open || recovery.is_some());
+}
+
+/// The log of a table, where it has one, or had one that is there still.
+pub(crate) fn log_of(schema: &Schema, base: &TableEntry) -> Option<Rc<TableEntry>> {
+    if let Some(log) = base.log {
+        return schema.table_by_id(log).cloned();
+    }
+    let log = schema.table(&base.schema.keyspace, &log_name(&base.schema.name))?;
+    let is_of_it = log.schema.log.as_ref().is_some_and(|log| log.base == base.schema.id);
+    is_of_it.then(|| log.clone())
 }
 
 /// What a request asks for, if anything.
@@ -69,6 +90,16 @@ pub(crate) async fn change(
     table: &Table,
     specification: Specification,
 ) -> Result<(), Error> {
+    // As it is now that the change is made: what was answered before is of the stream.
+    change_logged(node, table, move |after| specification.apply(after, now_millis())).await
+}
+
+/// Changes a table, with what that means for its log.
+pub(crate) async fn change_logged(
+    node: &Node,
+    table: &Table,
+    how: impl Fn(&mut TableSchema) -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
     node.cluster.formed().await;
     let context = table_facts::context(node);
     let (id, name) = (table.entry.schema.id, table.name.clone());
@@ -76,8 +107,7 @@ pub(crate) async fn change(
         let gone = || Error::new(Kind::ResourceNotFound, format!("Table: {name} not found"));
         let entry = schema.table_by_id(id).ok_or_else(gone)?;
         let mut after = entry.schema.edit().build().map_err(|it| Error::validation(it.0))?;
-        // As it is now that the change is made: what was answered before is of the stream.
-        specification.apply(&mut after, now_millis())?;
+        how(&mut after)?;
         let changes = vec![SchemaChange::AlterTable(after)];
         let followed = plan::ddl::with_logs(schema, changes, &context);
         followed.map_err(|error| Error::validation(error.to_string()))
@@ -85,9 +115,52 @@ pub(crate) async fn change(
     changed(node.cluster.change_schema(decide).await).map(drop)
 }
 
+/// Removes the log of a table that nobody writes, if no stream shows it still.
+pub(crate) async fn remove_log(node: &Node, table: &Table) -> Result<(), Error> {
+    let id = table.entry.schema.id;
+    let decide = move |schema: &Schema| {
+        let Some(base) = schema.table_by_id(id) else { return Ok(Vec::new()) };
+        let now = now_millis();
+        let is_shown = |stream: &history::Stream| {
+            stream.closed.is_none_or(|closed| now - KEPT_MILLIS < closed)
+        };
+        let is_shown = history::of(&tags::of(&base.schema)).iter().any(is_shown);
+        let log = log_of(schema, base).filter(|_| base.log.is_none() && !is_shown);
+        let drop = |log: Rc<TableEntry>| {
+            let TableSchema { keyspace, name, .. } = &*log.schema;
+            SchemaChange::DropTable { keyspace: keyspace.clone(), name: name.clone() }
+        };
+        Ok(log.map(drop).into_iter().collect())
+    };
+    changed(node.cluster.change_schema(decide).await).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_tells_what_is_wanted_of_it() {
+        let check = |open: bool, recovers: bool, expected: Option<(Images, Delta, u32)>| {
+            let (mut tags, mut options) = (Tags::new(), TableOptions::new());
+            if open {
+                history::open(&mut tags, View::KeysOnly, 7).expect("none is open");
+            }
+            if recovers {
+                Recovery::new(7, 3).put(&mut tags);
+            }
+            set_log(&mut options, &tags);
+            let told = CdcOptions::of(&options).map(|it| {
+                assert_eq!(it.postimage, it.preimage == Images::Full);
+                (it.preimage, it.delta, it.ttl_secs / 86_400)
+            });
+            assert_eq!(told, expected, "{open} {recovers}");
+        };
+        check(false, false, None);
+        check(true, false, Some((Images::Full, Delta::Keys, 1)));
+        check(false, true, Some((Images::None, Delta::Full, 5)));
+        check(true, true, Some((Images::Full, Delta::Full, 5)));
+    }
 
     #[test]
     fn what_is_asked_for_is_checked() {

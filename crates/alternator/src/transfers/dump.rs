@@ -31,16 +31,13 @@ use model::Token;
 use mutation::page::{Page, PageView, Partitions, ReadCommand, RingBound, SendRange};
 use runtime::io::{AlignedBuf, File, IoClass, IoError, OpenOptions, fs};
 use runtime::task::yield_if_needed;
-use runtime::time::{Instant, sleep};
+use runtime::time::Instant;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bytes of a file, packed, after which another one begins.
 const FILE_BYTES: u64 = 64 << 20;
-/// How often a page is tried, with a pause between that is doubled.
-const TRIES_MAX: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(250);
 /// How often it is written down how far an export is.
 const NOTE_PERIOD: Duration = Duration::from_secs(5);
 
@@ -120,7 +117,7 @@ pub(super) async fn dump(node: &Node, record: &mut Record, target: &Target) -> R
     let mut command = whole(&table_of(node, record)?);
     loop {
         let table = table_of(node, record)?;
-        let page = read(node, &table, &command).await?;
+        let page = node.read_patiently(&table, &command).await?;
         let mut into = match data.take() {
             Some(data) => data,
             None => {
@@ -157,21 +154,6 @@ fn whole(table: &Table) -> ReadCommand {
     let partitions =
         Partitions::Range { start: bound(Token::MIN, false), end: bound(Token::MAX, true) };
     command(table, partitions, vec![SendRange::full()])
-}
-
-/// Reads a page, and again if that fails.
-async fn read(node: &Node, table: &Table, command: &ReadCommand) -> Result<Page, Error> {
-    let (mut tries, mut pause) = (1, PAUSE);
-    loop {
-        match node.read(table, Token::MIN, command, true).await {
-            Err(error) if tries < TRIES_MAX => {
-                tracing::debug!(target: "transfers", "items are read again: {error}");
-                sleep(pause).await;
-                (tries, pause) = (tries + 1, 2 * pause);
-            }
-            read => return read,
-        }
-    }
 }
 
 /// Packs the items of a page.

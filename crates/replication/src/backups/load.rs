@@ -20,6 +20,7 @@ use reader::semaphore::Reading;
 use reader::{PartitionScope, Slice};
 use runtime::task::join_all;
 use runtime::time::{Instant, wall_micros};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stdx::Bytes;
 use storage::{OpenSnapshot, StorageError};
@@ -121,28 +122,36 @@ async fn read(
     Ok(stretch)
 }
 
-/// Writes as clients do, with the timestamps that the rows have.
-async fn write(
+/// Writes as clients do, with the timestamps that the rows have; what is of one partition in the
+/// order in which it comes.
+pub(super) async fn write(
     coordinator: &Coordinator,
     table: &TableEntry,
     mutations: Vec<FrozenMutation>,
 ) -> Result<(), NotLoaded> {
     let (consistency, kind) = (Consistency::LocalQuorum, WriteKind::Simple);
     let options = WriteOptions { consistency, timeout: PATIENCE, kind, limit: None };
-    let mut left = mutations.into_iter();
-    loop {
-        let some: Vec<FrozenMutation> = left.by_ref().take(WRITES_AT_ONCE).collect();
-        if some.is_empty() {
-            return Ok(());
+    let mut left = Vec::with_capacity(mutations.len());
+    for mutation in mutations {
+        let token = mutation.view().map(|view| Token::of(view.key()));
+        left.push((token.map_err(|damaged| NotLoaded::Ever(damaged.to_string()))?, mutation));
+    }
+    let mut left = left.into_iter().peekable();
+    while left.peek().is_some() {
+        let (mut tokens, mut some) = (BTreeSet::new(), Vec::new());
+        let mut is_next = |(token, _): &(Token, FrozenMutation)| tokens.insert(*token);
+        while some.len() < WRITES_AT_ONCE
+            && let Some(write) = left.next_if(&mut is_next)
+        {
+            some.push(write);
         }
-        let writes = some.into_iter().map(async |mutation| {
-            let token = mutation.view().map(|view| Token::of(view.key()));
-            let token = token.map_err(|damaged| NotLoaded::Ever(damaged.to_string()))?;
+        let writes = some.into_iter().map(async |(token, mutation)| {
             coordinator.write(table, token, mutation, &options).await.map_err(unwritten)
         });
         join_all(writes).await.into_iter().collect::<Result<(), NotLoaded>>()?;
         runtime::task::yield_if_needed().await;
     }
+    Ok(())
 }
 
 /// What it means that a snapshot is not opened. (*ever-is-final*)

@@ -26,9 +26,11 @@ use crate::wire::backups::{
 };
 use crate::wire::{Refusal, RefusalKind, verb};
 use cluster::{Replication, TableEntry};
+pub use derived::log::Replay;
 pub use load::tokens;
 use messaging::{HostId, Payload, Target, ToShard, Verb};
 use model::{TableId, Uuid};
+use mutation::FrozenMutation;
 use mutation::page::Resume;
 use runtime::Erased;
 use runtime::group::STREAMING;
@@ -185,6 +187,16 @@ impl Coordinator {
                 Some(Loaded { bytes, next, .. }) => Step::Written { bytes, next },
             })
         })
+    }
+
+    /// Writes to a table what comes of a backup, or of what came after it: at once what is not of
+    /// one partition.
+    pub fn write_backed_up<'a>(
+        &'a self,
+        table: &'a TableEntry,
+        mutations: Vec<FrozenMutation>,
+    ) -> Erased<'a, Result<(), NotLoaded>> {
+        Erased::new(move || load::write(self, table, mutations))
     }
 
     /// Whether a node belongs to the cluster and is thought to be alive; `None`: it does not belong
