@@ -39,8 +39,8 @@
 //! never inserted, and loses the last of its cells, is shown once more, with nothing but its key.
 //!
 //! In reading order: `plan` (what is known once for two schemas), `split` (changes), `before` (what
-//! is read), `record` (rows of the log), `image` (rows as they change); `replay` (rows of the log as
-//! writes again).
+//! is read), `record` (rows of the log), `image` (rows as they change); `replay` (rows of the log
+//! as writes again).
 
 mod before;
 mod image;

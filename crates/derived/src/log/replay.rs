@@ -6,6 +6,7 @@
 //!    applied in any order, and twice.
 //!  - *whole-ranges*: the bounds of a range follow each other in their stream. Who reads a log in
 //!    pieces gives all of a stream to one [`Replay`], in order; a bound alone is damage.
+//!  - *foreign-never-panics*: whoever may write to the log may have written anything.
 //!
 //! What is not as it was: a lifetime is counted from the time of the write, where the write counted
 //! it from the clock of whoever coordinated it.
@@ -14,7 +15,10 @@ use super::record::{
     DELETE_PARTITION, DELETE_ROW, EXPIRE_PARTITION, EXPIRE_ROW, FROM, FROM_AFTER, INSERT, UP_TO,
     UP_TO_BEFORE, UPDATE,
 };
-use model::key::{clustering_components, compose_partition_key, push_clustering};
+use model::key::{
+    check_clustering, check_partition_key, clustering_components, compose_partition_key,
+    push_clustering,
+};
 use model::schema::{Column, ColumnKind, cdc};
 use model::{ColumnId, TableSchema, Type, value};
 use mutation::page::{ColumnForm, PageLayout, PageRow, PageView};
@@ -153,6 +157,9 @@ impl Replay {
                 let weight = if operation == UP_TO { 1 } else { -1 };
                 let end = ClusteringPosition { prefix: clustering.into(), weight };
                 let range = ClusteringRange { start, end };
+                if range.is_empty(&self.into.order) {
+                    return Err(damaged("a range of a log ends before it starts"));
+                }
                 out.delete_range(RangeTombstone { range, tombstone });
             }
             super::record::BEFORE | super::record::AFTER => return Ok(None),
@@ -190,9 +197,14 @@ impl Replay {
             }
             list.push(bytes);
         }
-        match told.partition.len() == self.into.partition_key_count {
-            true => Ok(told),
-            false => Err(damaged("a row of a log has no key")),
+        if told.partition.len() != self.into.partition_key_count {
+            return Err(damaged("a row of a log has no key"));
+        }
+        let partition = check_partition_key(told.partition.iter().copied());
+        let clustering = check_clustering(told.clustering.iter().copied());
+        match partition.and(clustering) {
+            Ok(()) => Ok(told),
+            Err(_) => Err(damaged("a key of a log is too long, or empty")),
         }
     }
 

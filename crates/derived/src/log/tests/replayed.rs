@@ -2,9 +2,15 @@
 
 use super::facts::{Fact, facts_of};
 use super::world::World;
-use crate::log::Replay;
+use crate::log::{Replay, record};
+use model::schema::{Column, ColumnKind, cdc};
+use model::value;
 use mutation::page::{Partitions, SendRange};
-use mutation::{Fragment, FrozenMutation, QueryCompactor, ReadCommand, Step};
+use mutation::{
+    Cell, Fragment, FrozenMutation, FrozenView, MutationBuilder, QueryCompactor, ReadCommand,
+    RowBuilder, Step,
+};
+use stdx::Prng;
 
 /// What the replay of rows of the log writes, in pages of so many rows, made at second `now`.
 pub(super) fn replayed(
@@ -34,6 +40,64 @@ pub(super) fn replayed(
         }
     }
     Ok(facts)
+}
+
+/// What nobody has logged: any bytes in any columns, in rows of one stream.
+fn foreign(world: &World, prng: &mut Prng) -> FrozenMutation {
+    let log = &world.plan.log;
+    let mut out = MutationBuilder::new(log, &[7; 16]);
+    for number in 0..prng.between(1, 4) as usize {
+        let uuid = value::timeuuid_from_ticks(prng.below(1 << 20) as i64, [0x80; 8]);
+        let mut row = RowBuilder::new(Vec::new());
+        let mut columns: Vec<&Column> = log.regulars().iter().collect();
+        columns.sort_by_key(|column| column.id);
+        for column in columns {
+            let bytes = match column.name.as_str() {
+                cdc::OPERATION => vec![prng.below(12) as u8],
+                // Most keys have all of their parts.
+                name if world.base.column(name).is_some_and(|it| it.kind < ColumnKind::Static) => {
+                    vec![0, 0, 0, prng.below(3) as u8]
+                }
+                _ if prng.one_in(2) => continue,
+                _ => {
+                    // Often one that says how many elements follow.
+                    let mut bytes = vec![0, 0, 0, prng.below(3) as u8];
+                    bytes.extend((0..prng.below(20)).map(|_| prng.below(3) as u8));
+                    bytes.truncate(prng.below(24) as usize);
+                    bytes
+                }
+            };
+            if !prng.one_in(20) {
+                row.cell(column.id, Cell::live(5, &bytes));
+            }
+        }
+        out.row(&record::clustering(uuid.into_bytes(), number), &row.finish());
+    }
+    out.freeze()
+}
+
+/// *foreign-never-panics*
+#[test]
+fn a_log_that_anybody_wrote_is_replayed_or_damaged() {
+    let (mut replayed, mut refused) = (0, 0);
+    for seed in 0..5000 {
+        let mut prng = Prng::from_seed(seed);
+        let world = World::any(&mut prng);
+        let stream = foreign(&world, &mut prng);
+        let mut replay = Replay::new(&world.plan.log, &world.base).expect("a log of the table");
+        for page in pages(&world, &stream, (&replay, 5, 10)) {
+            let Ok(writes) = replay.writes(&page) else {
+                refused += 1;
+                continue;
+            };
+            replayed += writes.len();
+            for write in writes {
+                let view = FrozenView::parse(&write.0).expect("a mutation");
+                view.check_order(&world.base.order).expect("rows in order");
+            }
+        }
+    }
+    assert!(100 < replayed && 100 < refused, "{replayed} {refused}");
 }
 
 fn pages(
