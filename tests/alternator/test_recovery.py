@@ -181,6 +181,26 @@ def test_deletions_of_ranges_and_what_cql_writes_come_with_it(db, node):
         copy.delete()
 
 
+def test_a_history_that_somebody_ends_begins_anew(db, node):
+    with table(db) as t:
+        t.put_item(Item={"p": "1"})
+        enable(t)
+        first = point_of(t)["EarliestRestorableDateTime"]
+        session = node.connect()
+        session.execute(f'ALTER TABLE "alternator_{t.name}"."{t.name}" '
+                        "WITH cdc = {'enabled': false}")
+        t.put_item(Item={"p": "2"})
+        # What was written is in a base.
+        until(lambda: first < point_of(t).get("EarliestRestorableDateTime", first), 120)
+        t.put_item(Item={"p": "3"})
+        second, expected = next_second(), items(t)
+        t.delete_item(Key={"p": "2"})
+        copy = restored(db, t, second, f"{t.name}.copy")
+        assert items(copy) == expected
+        assert len(expected) == 3
+        copy.delete()
+
+
 def test_a_stream_of_the_same_table_goes_on(db, node):
     told = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
     door = streams(node)

@@ -179,7 +179,8 @@ impl Node {
         loop {
             match self.read(table, Token::MIN, command, true).await {
                 Err(error) if tries < TRIES_MAX => {
-                    tracing::debug!("a page of {} is read again: {error}", table.name);
+                    let name = &table.name;
+                    tracing::debug!(target: "alternator_server", "{name} is read again: {error}");
                     sleep(pause).await;
                     (tries, pause) = (tries + 1, 2 * pause);
                 }

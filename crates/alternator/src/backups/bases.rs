@@ -7,6 +7,8 @@
 //! Invariants
 //!  - *nothing-between*: a base is begun when no write goes on that had begun before the table's
 //!    history was there. So what is not in the history is in the base.
+//!  - *without-a-gap*: where the log of a table was asked for less than its history needs, all
+//!    begins anew: no base before that makes a point any more.
 //!  - *in-use-stays* of [`super`].
 
 use super::drive::{self, Released};
@@ -17,10 +19,11 @@ use crate::kept::Kind;
 use crate::node::Node;
 use crate::recovery::{Base, Recovery};
 use crate::restored;
+use crate::streams::{self, recovery_of};
 use crate::table::Table;
 use crate::tags;
 use cluster::Schema;
-use model::TableId;
+use model::{TableId, TableSchema};
 use runtime::time::{Instant, wall_micros};
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,10 +41,39 @@ const NAME: &str = "base";
 fn recovered(schema: &Schema) -> Vec<(Table, Recovery)> {
     let of = |entry| {
         let table = Table::of(schema, entry)?;
-        let recovery = Recovery::of(&tags::of(&table.entry.schema))?;
+        let recovery = recovery_of(&table.entry.schema)?;
         restored::state(&table.entry.schema).is_none().then_some((table, recovery))
     };
     schema.tables().filter_map(of).collect()
+}
+
+/// Begins anew for tables whose history somebody has ended who did not end the recovery.
+/// (*without-a-gap*)
+async fn begin_anew(node: &Node) -> Result<(), Error> {
+    let schema = node.schema();
+    let is_broken = |table: &Table| {
+        let schema = &table.entry.schema;
+        recovery_of(schema).is_none() && Recovery::of(&tags::of(schema)).is_some()
+    };
+    let tables = schema.tables().filter_map(|entry| Table::of(&schema, entry));
+    for table in tables.filter(is_broken) {
+        let name = &table.name;
+        tracing::warn!(
+            target: "backups",
+            "{name} cannot be recovered to what it was until now: its option cdc was altered"
+        );
+        let anew = |schema: &mut TableSchema| {
+            let mut tags = tags::of(schema);
+            if let (Some(was), None) = (Recovery::of(&tags), recovery_of(schema)) {
+                Recovery::new(wall_micros().div_euclid(1000), was.days).put(&mut tags);
+                tags::set(&mut schema.options, &tags);
+                streams::set_log(&mut schema.options, &tags);
+            }
+            Ok(())
+        };
+        streams::change_logged(node, &table, anew).await?;
+    }
+    Ok(())
 }
 
 /// Drives, for as long as the server of shard 0 lives.
@@ -68,7 +100,12 @@ pub(crate) async fn keep(node: Rc<Node>) {
 }
 
 async fn look(node: &Node) -> Result<(), Error> {
+    begin_anew(node).await?;
     let all = records::list(node, (Kind::Base, None), usize::MAX, |_| true).await?.0;
+    if !all.is_empty() {
+        // What a base is of was shown before it was begun, but perhaps not here.
+        node.cluster.catch_up().await.map_err(|why| Error::internal(why.to_string()))?;
+    }
     let tables = recovered(&node.schema());
     for (table, recovery) in &tables {
         let now = wall_micros().div_euclid(1000);

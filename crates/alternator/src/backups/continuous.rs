@@ -14,7 +14,7 @@ use crate::node::{Caller, Node};
 use crate::recovery::{Base, DAYS_MAX, Recovery};
 use crate::request::Request;
 use crate::restored::{self, Restored, seconds};
-use crate::streams;
+use crate::streams::{self, recovery_of};
 use crate::table::{self, Table};
 use crate::tables;
 use crate::tags::{self, Tags};
@@ -32,10 +32,6 @@ fn table(node: &Node, given: &str) -> Result<Table, Error> {
     node.any_table(given).map_err(as_table_not_found)
 }
 
-fn recovery_of(table: &Table) -> Option<Recovery> {
-    Recovery::of(&tags::of(&table.entry.schema))
-}
-
 /// `DescribeContinuousBackups`
 pub(crate) async fn describe(node: &Node, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
@@ -44,7 +40,7 @@ pub(crate) async fn describe(node: &Node, body: &str) -> Result<String, Error> {
 }
 
 async fn described(node: &Node, table: &Table) -> Result<String, Error> {
-    let recovery = recovery_of(table);
+    let recovery = recovery_of(&table.entry.schema);
     let bases = match recovery {
         Some(_) => bases::of(node, table.entry.schema.id).await?,
         None => Vec::new(),
@@ -123,15 +119,18 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
     if wanted.is_some() {
         check_feature(node)?;
     }
-    let was = recovery_of(&before);
+    let was = recovery_of(&before.entry.schema);
     let how = move |schema: &mut TableSchema| {
         let mut tags = tags::of(schema);
+        if recovery_of(schema).is_none() {
+            Recovery::remove(&mut tags);
+        }
         change(&mut tags, wanted, now());
         tags::set(&mut schema.options, &tags);
         streams::set_log(&mut schema.options, &tags);
         Ok(())
     };
-    if wanted.is_some() || was.is_some() {
+    if wanted.is_some() || Recovery::of(&tags::of(&before.entry.schema)).is_some() {
         streams::change_logged(node, &before, how).await?;
     }
     let after = table(node, &before.name)?;
@@ -198,7 +197,7 @@ pub(crate) async fn restore_to_point(
     let source = table(node, &source)?;
     source.writable()?;
     node.check(caller, Permission::Select, &source)?;
-    let recovery = recovery_of(&source).ok_or_else(|| unavailable(&source.name))?;
+    let recovery = recovery_of(&source.entry.schema).ok_or_else(|| unavailable(&source.name))?;
     let asked = point_of(&request)?;
     let records = bases::of(node, source.entry.schema.id).await?;
     let known: Vec<Base> = records.iter().filter_map(Record::base).collect();

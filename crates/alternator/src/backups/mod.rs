@@ -8,9 +8,9 @@
 //! decide ([`request`], pure). [`operations`] writes down what is to be; [`drive`] brings it about:
 //! a backup on the node that was asked for it, a restore on the first node that is alive.
 //!
-//! A table that can be recovered has backups that nobody asks for, its [`bases`], and the log of its
-//! changes since ([`crate::recovery`]); a table is made of such a one, and then of the log up to a
-//! point ([`history`]). [`continuous`] has what clients ask for.
+//! A table that can be recovered has backups that nobody asks for, its [`bases`], and the log of
+//! its changes since ([`crate::recovery`]); a table is made of such a one, and then of the log up
+//! to a point ([`history`]). [`continuous`] has what clients ask for.
 //!
 //! Invariants
 //!  - *outlives-the-table*: nothing of a backup goes with its table, nor with the node that was

@@ -53,8 +53,8 @@ pub(super) async fn look(
     Ok(found.map(|item| Record::of((kind, id), &item).ok_or_else(|| damaged(id))))
 }
 
-/// Those of a kind that are admitted behind an id, in order of ids, so many at most; and whether there are
-/// more.
+/// Those of a kind that are admitted behind an id, in order of ids, so many at most; and whether
+/// there are more.
 pub(super) async fn list(
     node: &Node,
     (kind, after): (Kind, Option<&str>),

@@ -13,8 +13,8 @@
 //!  - *in-order*: the records of a shard come in order of their sequence numbers, and so do those
 //!    of an item over a shard and its children.
 //!  - *of-one-stream*: a record is of the stream that was open when its change was written.
-//!  - *a-day*: records are shown for a day, also where the log keeps them for longer, of a table that
-//!    can be recovered to points in time.
+//!  - *a-day*: records are shown for a day, also where the log keeps them for longer, of a table
+//!    that can be recovered to points in time.
 
 mod describe;
 mod history;
@@ -28,7 +28,7 @@ pub(crate) use describe::{describe, list, write_latest};
 pub(crate) use read::{iterator, records};
 pub(crate) use sequence::Sequence;
 pub(crate) use specify::{
-    Specification, asked, change, change_logged, log_of, remove_log, set_log,
+    Specification, asked, change, change_logged, log_of, recovery_of, remove_log, set_log,
 };
 
 use crate::error::{Error, Kind};

@@ -50,6 +50,15 @@ pub(crate) fn set_log(options: &mut TableOptions, tags: &Tags) {
     options.cdc = asked.stored(is_open || recovery.is_some());
 }
 
+/// The recovery of a table, where its log is asked for what that needs. Who alters a table by CQL
+/// may ask for less, and then what is written meanwhile is in no history.
+pub(crate) fn recovery_of(schema: &TableSchema) -> Option<Recovery> {
+    let recovery = Recovery::of(&tags::of(schema))?;
+    let asked = CdcOptions::of(&schema.options)?;
+    let is_kept = asked.ttl_secs == 0 || recovery.log_secs() <= asked.ttl_secs;
+    (is_kept && asked.delta == Delta::Full).then_some(recovery)
+}
+
 /// The log of a table, where it has one, or had one that is there still.
 pub(crate) fn log_of(schema: &Schema, base: &TableEntry) -> Option<Rc<TableEntry>> {
     if let Some(log) = base.log {
@@ -138,6 +147,7 @@ pub(crate) async fn remove_log(node: &Node, table: &Table) -> Result<(), Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{TableId, Type};
 
     #[test]
     fn a_log_tells_what_is_wanted_of_it() {
@@ -150,6 +160,20 @@ mod tests {
                 Recovery::new(7, 3).put(&mut tags);
             }
             set_log(&mut options, &tags);
+            let built = TableSchema::builder("ks", "t", TableId::from_u128(1));
+            let built = built.partition_key("p", Type::Text);
+            tags::set(&mut options, &tags);
+            let mut table = built.options(options.clone()).build().expect("a table");
+            assert_eq!(recovery_of(&table), Recovery::of(&tags));
+            // As somebody has altered it who does not know of that.
+            for less in [
+                CdcOptions::DEFAULT.stored(false),
+                CdcOptions::DEFAULT.stored(true),
+                CdcOptions { delta: Delta::Keys, ttl_secs: 0, ..CdcOptions::DEFAULT }.stored(true),
+            ] {
+                table.options.cdc = less;
+                assert_eq!(recovery_of(&table), None);
+            }
             let told = CdcOptions::of(&options).map(|it| {
                 assert_eq!(it.postimage, it.preimage == Images::Full);
                 (it.preimage, it.delta, it.ttl_secs / 86_400)
