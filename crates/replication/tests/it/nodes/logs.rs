@@ -35,7 +35,7 @@ const REGISTERS: i32 = 3;
 const SERIAL: Consistency = Consistency::Serial;
 
 /// The log of a table, on a node that has none yet.
-async fn make_log(name: &'static str, options: CdcOptions) {
+pub(super) async fn make_log(name: &'static str, options: CdcOptions) {
     change(move |schema| {
         let base = schema.table("ks", name).expect("the table").schema.clone();
         let id = Uuid::from_u128(0x4000 + u128::from(name.as_bytes()[0]));
@@ -67,14 +67,14 @@ fn command_of(table: &TableSchema) -> ReadCommand {
 
 /// A row: its partition key, its clustering key, its columns by name.
 #[derive(Clone)]
-struct Row {
+pub(super) struct Row {
     key: Vec<u8>,
     clustering: Vec<u8>,
     columns: BTreeMap<String, Vec<u8>>,
 }
 
 impl Row {
-    fn int(&self, name: &str) -> Option<i32> {
+    pub(super) fn int(&self, name: &str) -> Option<i32> {
         let bytes = self.columns.get(name)?;
         Some(i32::from_be_bytes(bytes[..].try_into().expect("an int")))
     }
@@ -97,7 +97,7 @@ fn rows_in(table: &TableSchema, command: &ReadCommand, bytes: &[u8]) -> Vec<Row>
     rows
 }
 
-async fn read_all(name: &str, level: Consistency) -> Result<Vec<Row>, String> {
+pub(super) async fn read_all(name: &str, level: Consistency) -> Result<Vec<Row>, String> {
     let table = entry("ks", name);
     let mut command = command_of(&table.schema);
     let options = ReadOptions::new(level, 10 * SECOND);
@@ -115,13 +115,13 @@ async fn read_all(name: &str, level: Consistency) -> Result<Vec<Row>, String> {
 
 /// How a write has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Acknowledged,
     InDoubt,
     Never,
 }
 
-fn ended<T>(result: &Result<T, WriteError>) -> Ended {
+pub(super) fn ended<T>(result: &Result<T, WriteError>) -> Ended {
     match result {
         Ok(_) => Ended::Acknowledged,
         Err(WriteError::Timeout { .. } | WriteError::Failure { .. }) => Ended::InDoubt,

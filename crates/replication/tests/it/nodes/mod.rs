@@ -12,6 +12,7 @@ mod logs;
 mod lwt;
 mod lwt_faults;
 mod moved;
+mod points;
 mod relays;
 mod repair;
 mod repaired;
