@@ -94,6 +94,7 @@ fn category(name: &str, request: &Request<'_>) -> Category {
         | "RestoreTableFromBackup"
         | "RestoreTableToPointInTime"
         | "UpdateContinuousBackups"
+        | "UpdateContributorInsights"
         | "ImportTable" => Category::Ddl,
         _ => Category::Query,
     }
@@ -172,7 +173,9 @@ fn told(name: &str, json: Json<'_>, covers: &dyn Fn(Category, &str, &str) -> boo
         }
         _ => {
             let field = match name {
-                "TagResource" | "UntagResource" | "ListTagsOfResource" => "ResourceArn",
+                "TagResource" | "UntagResource" | "ListTagsOfResource" | "GetResourcePolicy" => {
+                    "ResourceArn"
+                }
                 "ExportTableToPointInTime" => "TableArn",
                 "RestoreTableFromBackup" | "RestoreTableToPointInTime" => "TargetTableName",
                 "DescribeBackup" | "DeleteBackup" => "BackupArn",

@@ -15,6 +15,7 @@ pub enum Kind {
     DuplicateItem,
     ExportConflict,
     ExportNotFound,
+    GlobalTableNotFound,
     IdempotentParameterMismatch,
     ImportConflict,
     ImportNotFound,
@@ -27,6 +28,7 @@ pub enum Kind {
     LimitExceeded,
     MissingAuthenticationToken,
     PointInTimeRecoveryUnavailable,
+    PolicyNotFound,
     RequestLimitExceeded,
     ResourceInUse,
     ResourceNotFound,
@@ -59,6 +61,7 @@ impl Kind {
             Kind::DuplicateItem => (DYNAMODB, "DuplicateItemException"),
             Kind::ExportConflict => (DYNAMODB, "ExportConflictException"),
             Kind::ExportNotFound => (DYNAMODB, "ExportNotFoundException"),
+            Kind::GlobalTableNotFound => (DYNAMODB, "GlobalTableNotFoundException"),
             Kind::IdempotentParameterMismatch => (DYNAMODB, "IdempotentParameterMismatchException"),
             Kind::ImportConflict => (DYNAMODB, "ImportConflictException"),
             Kind::ImportNotFound => (DYNAMODB, "ImportNotFoundException"),
@@ -75,6 +78,7 @@ impl Kind {
             Kind::PointInTimeRecoveryUnavailable => {
                 (DYNAMODB, "PointInTimeRecoveryUnavailableException")
             }
+            Kind::PolicyNotFound => (DYNAMODB, "PolicyNotFoundException"),
             Kind::RequestLimitExceeded => (DYNAMODB, "RequestLimitExceeded"),
             Kind::ResourceInUse => (DYNAMODB, "ResourceInUseException"),
             Kind::ResourceNotFound => (DYNAMODB, "ResourceNotFoundException"),

@@ -4,8 +4,8 @@
 //! From the ground up. Pure: [`error`], [`json`], [`number`], [`value`] (types, and their stored
 //! form), [`expression`], [`evaluate`], [`update`], `legacy` (parameters from before there were
 //! expressions), `request` (parameters), `filter`, [`sign`] (Signature Version 4), `body` (bytes,
-//! packed and not), `capacity`, `throughput`, `tags`, `restored` (tables made of backups
-//! and files), `recovery` (points in time), `date`, `pauses`,
+//! packed and not), `capacity`, `throughput`, `tags`, `properties`, `restored` (tables made of
+//! backups and files), `recovery` (points in time), `date`, `pauses`,
 //! [`met`] (what is counted). Tables and
 //! rows: `options`, `column`, `index`, `table`, `key`, `paths`, `key_condition`, `row`, `write`
 //! (what a write makes of an item; pure), `standing` (what several come to; pure). On the node:
@@ -19,6 +19,7 @@
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
 
+mod around;
 mod audit;
 mod backups;
 mod batch;
@@ -51,6 +52,7 @@ mod part;
 pub mod partiql;
 mod paths;
 mod pauses;
+mod properties;
 mod query;
 mod recovery;
 mod request;

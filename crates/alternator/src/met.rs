@@ -17,7 +17,7 @@ use stdx::histogram::{Histogram, Snapshot};
 use stdx::sizes::Sizes;
 
 /// The operations of the API: on tables and items first, in order of their names, then on streams.
-pub(crate) const OPERATIONS: [&str; 42] = [
+pub(crate) const OPERATIONS: [&str; 52] = [
     "BatchExecuteStatement",
     "BatchGetItem",
     "BatchWriteItem",
@@ -28,18 +28,27 @@ pub(crate) const OPERATIONS: [&str; 42] = [
     "DeleteTable",
     "DescribeBackup",
     "DescribeContinuousBackups",
+    "DescribeContributorInsights",
     "DescribeEndpoints",
     "DescribeExport",
+    "DescribeGlobalTable",
+    "DescribeGlobalTableSettings",
     "DescribeImport",
+    "DescribeKinesisStreamingDestination",
+    "DescribeLimits",
     "DescribeTable",
+    "DescribeTableReplicaAutoScaling",
     "DescribeTimeToLive",
     "ExecuteStatement",
     "ExecuteTransaction",
     "ExportTableToPointInTime",
     "GetItem",
+    "GetResourcePolicy",
     "ImportTable",
     "ListBackups",
+    "ListContributorInsights",
     "ListExports",
+    "ListGlobalTables",
     "ListImports",
     "ListTables",
     "ListTagsOfResource",
@@ -53,6 +62,7 @@ pub(crate) const OPERATIONS: [&str; 42] = [
     "TransactWriteItems",
     "UntagResource",
     "UpdateContinuousBackups",
+    "UpdateContributorInsights",
     "UpdateItem",
     "UpdateTable",
     "UpdateTimeToLive",
@@ -63,7 +73,7 @@ pub(crate) const OPERATIONS: [&str; 42] = [
 ];
 
 /// How many of them are not on streams.
-pub(crate) const NOT_ON_STREAMS: usize = 38;
+pub(crate) const NOT_ON_STREAMS: usize = 48;
 
 /// An operation, by its place among [`OPERATIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

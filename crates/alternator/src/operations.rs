@@ -1,5 +1,6 @@
 //! From the name of an operation to what does it.
 
+use crate::around;
 use crate::audit;
 use crate::backups;
 use crate::batch;
@@ -103,6 +104,15 @@ async fn named(
         "TagResource" => tag_operations::tag(node, caller, body).await,
         "UntagResource" => tag_operations::untag(node, caller, body).await,
         "ListTagsOfResource" => tag_operations::list(node, caller, body),
+        "DescribeLimits" => around::limits(body),
+        "DescribeContributorInsights" => around::describe_insights(node, body),
+        "UpdateContributorInsights" => around::update_insights(node, caller, body),
+        "ListContributorInsights" => around::list_insights(node, body),
+        "DescribeKinesisStreamingDestination" => around::describe_kinesis(node, body),
+        "DescribeTableReplicaAutoScaling" => around::describe_scaling(node, body),
+        "ListGlobalTables" => around::list_global(body),
+        "DescribeGlobalTable" | "DescribeGlobalTableSettings" => around::describe_global(body),
+        "GetResourcePolicy" => around::policy(node, body),
         "DescribeEndpoints" => endpoints(node, host),
         "CreateBackup" => backups::create(node, caller, body).await,
         "DescribeBackup" => backups::describe(node, caller, body).await,

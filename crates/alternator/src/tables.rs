@@ -11,6 +11,7 @@ use crate::index_operations::{
 };
 use crate::json::{Object, write_list, write_string};
 use crate::node::{Caller, Node, changed};
+use crate::properties::{self, Properties};
 use crate::request::Request;
 use crate::restored::{self, Restored};
 use crate::seen::Seen;
@@ -152,6 +153,7 @@ pub(crate) fn wanted(request: &Request<'_>) -> Result<Wanted, Error> {
         tags.insert(tags::THROUGHPUT.to_owned(), throughput);
     }
     let now = runtime::time::wall_micros().div_euclid(1000);
+    Properties::asked(request)?.put(now, &mut tags);
     tags.insert(tags::CREATED.to_owned(), now.to_string());
     // No stream is what a table has anyway.
     let stream = streams::asked(request)?.filter(|it| *it != Specification::Close);
@@ -231,7 +233,7 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: TableId) -> Result<TableSchema
     built.map_err(|invalid| Error::validation(invalid.to_string()))
 }
 
-/// `UpdateTable`: how it is paid for, its stream, and its global indexes.
+/// `UpdateTable`: how it is paid for, its properties, its stream, and its global indexes.
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
     let request = Request::parse(body.as_bytes())?;
     let table = node.settled_table(&request.need_string("TableName")?)?;
@@ -243,17 +245,24 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
     }
     let is_paid = request.get("BillingMode").or(request.get("ProvisionedThroughput")).is_some();
     let throughput = if is_paid { Some(throughput::of(&request)?) } else { None };
+    let properties = Properties::asked(&request)?;
     let stream = streams::asked(&request)?;
-    if !change_indexes(node, caller, (&table, &request)).await? && !is_paid && stream.is_none() {
+    let is_kept = is_paid || properties.is_any();
+    let is_indexed = change_indexes(node, caller, (&table, &request)).await?;
+    if !is_indexed && !is_kept && stream.is_none() {
         return Err(Error::validation(
-            "UpdateTable: At least one of BillingMode, ProvisionedThroughput, StreamSpecification \
-             and GlobalSecondaryIndexUpdates is required",
+            "UpdateTable: At least one of BillingMode, ProvisionedThroughput, StreamSpecification, \
+             GlobalSecondaryIndexUpdates, DeletionProtectionEnabled and TableClass is required",
         ));
     }
-    if let Some(throughput) = throughput {
+    if is_kept {
+        let now = runtime::time::wall_micros().div_euclid(1000);
         let change = move |tags: &mut Tags| {
-            tags.remove(tags::THROUGHPUT);
-            tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
+            if let Some(throughput) = &throughput {
+                tags.remove(tags::THROUGHPUT);
+                tags.extend(throughput.clone().map(|units| (tags::THROUGHPUT.to_owned(), units)));
+            }
+            properties.put(now, tags);
         };
         change_tags(node, &table, change).await?;
     }
@@ -275,6 +284,7 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     let table = node.any_table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Drop, &table)?;
+    properties::check_deletable(&table.entry.schema)?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
     describe(node, &table, ("DELETING", &Seen::default()), object.member("TableDescription"));
@@ -282,9 +292,10 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
     let (keyspace, id) = (table.entry.schema.keyspace.clone(), table.entry.schema.id);
     let name = table.name.clone();
     let change = move |schema: &Schema| {
-        let there = schema.table_by_id(id).is_some();
         let gone = || Error::new(Kind::ResourceNotFound, format!("Table: {name} not found"));
-        if there { Ok(vec![SchemaChange::DropKeyspace(keyspace.clone())]) } else { Err(gone()) }
+        let entry = schema.table_by_id(id).ok_or_else(gone)?;
+        properties::check_deletable(&entry.schema)?;
+        Ok(vec![SchemaChange::DropKeyspace(keyspace.clone())])
     };
     changed(node.cluster.change_schema(change).await)?;
     Ok(out)
@@ -323,6 +334,7 @@ fn describe(node: &Node, table: &Table, (status, seen): (&str, &Seen), out: &mut
         return object.close();
     }
     object.json("CreationDateTime", &seconds);
+    properties::write(&tags, &mut object);
     restored::describe(schema, &tags, |name| arn_of(node, name), &mut object);
     index::write_keys(table.key_columns(), object.member("KeySchema"));
     let keys = table.key_columns().iter().chain(&*table.indexed);

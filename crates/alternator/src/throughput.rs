@@ -6,6 +6,8 @@ use crate::request::Request;
 
 const READ: &str = "ReadCapacityUnits";
 const WRITE: &str = "WriteCapacityUnits";
+/// What may be provisioned of either.
+pub(crate) const UNITS_MAX: i64 = 1_000_000_000_000;
 
 /// What a request provisions, as it is kept; `None`: it pays per request.
 pub(crate) fn of(request: &Request<'_>) -> Result<Option<String>, Error> {
@@ -32,7 +34,11 @@ pub(crate) fn of(request: &Request<'_>) -> Result<Option<String>, Error> {
 fn kept(units: Json<'_>) -> Result<String, Error> {
     let units = Request::of(units, "ProvisionedThroughput")?;
     let one = |name: &str| match units.integer(name)? {
-        Some(count) if 1 <= count => Ok(count),
+        Some(count) if (1..=UNITS_MAX).contains(&count) => Ok(count),
+        Some(count) if UNITS_MAX < count => Err(Error::validation(format!(
+            "1 validation error detected: Value '{count}' at 'provisionedThroughput.{name}' failed \
+             to satisfy constraint: Member must have value less than or equal to {UNITS_MAX}"
+        ))),
         _ => Err(Error::validation(format!(
             "1 validation error detected: Value at 'provisionedThroughput.{name}' failed to \
              satisfy constraint: Member must not be null, and must be greater than or equal to 1"
