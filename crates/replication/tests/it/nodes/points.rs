@@ -190,7 +190,8 @@ async fn write_history(times: (i64, i64)) -> Result<(), String> {
             let page = coordinator().read(&log, Token::MIN, &command, &options).await;
             let page = page.map_err(|error| error.to_string())?;
             let writes = replay.writes(&page.bytes).map_err(|damaged| damaged.to_string())?;
-            coordinator().write_backed_up(&into, writes).await?;
+            let written = coordinator().write_backed_up(&into, writes).await;
+            written.map_err(|reason| format!("{reason:?}"))?;
             match page.resume {
                 Some(resume) => command.resume = Some(resume),
                 None => break,
@@ -208,7 +209,8 @@ async fn write_backup(taken: Taken, tag: SnapshotTag) -> Result<(), String> {
         for part in 0..PARTS {
             let mut from = None;
             loop {
-                match coordinator().load_backup(host, (&place, part), into, from).await? {
+                let step = coordinator().load_backup(host, (&place, part), into, from).await;
+                match step.map_err(|reason| format!("{reason:?}"))? {
                     Loaded::Absent => return Err(format!("{host} has lost its part")),
                     Loaded::Written { next: None, .. } => break,
                     Loaded::Written { next, .. } => from = next,
