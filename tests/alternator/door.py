@@ -4,7 +4,9 @@ import itertools
 import time
 
 import boto3
+import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 _numbers = itertools.count(1)
 
@@ -48,6 +50,15 @@ def table(resource, hash_type="S", range_type=None, others=None, **facts):
         yield made
     finally:
         made.delete()
+
+
+def error(kind, act, **facts):
+    """What is said of a request that is refused with an error of that kind."""
+    with pytest.raises(ClientError) as raised:
+        act(**facts)
+    found = raised.value.response["Error"]
+    assert found["Code"] == kind, found
+    return found["Message"]
 
 
 def until(condition, seconds=60):

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from boto3.dynamodb.conditions import Key
-from botocore.exceptions import ClientError
 from cassandra import Unauthorized
-from door import dynamodb, table, unchecked, until
+from door import dynamodb, error, table, unchecked, until
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
@@ -28,14 +27,6 @@ def node():
 @pytest.fixture(scope="module")
 def db(node):
     return dynamodb(node)
-
-
-def error(kind, act, **facts):
-    with pytest.raises(ClientError) as raised:
-        act(**facts)
-    found = raised.value.response["Error"]
-    assert found["Code"] == kind, found
-    return found["Message"]
 
 
 def back_up(t, name="monday"):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from boto3.dynamodb.conditions import Key
-from door import dynamodb, streams, table, unchecked, until
+from door import dynamodb, error, streams, table, unchecked, until
 from node import Node
-from test_backups import LATER, error, index, inject, is_alive, items, parts, wait_for_restore
+from test_backups import LATER, index, inject, is_alive, items, parts, wait_for_restore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
 from trio import Nodes  # noqa: E402  pylint: disable=wrong-import-position

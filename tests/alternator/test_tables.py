@@ -1,7 +1,6 @@
 """Properties of tables, and what the service has around them."""
 import pytest
-from botocore.exceptions import ClientError
-from door import dynamodb, table
+from door import dynamodb, error, table
 from node import Node
 
 
@@ -14,13 +13,6 @@ def node():
 @pytest.fixture(scope="module")
 def client(node):
     return dynamodb(node).meta.client
-
-
-def error(kind, act, **facts):
-    with pytest.raises(ClientError) as refused:
-        act(**facts)
-    assert refused.value.response["Error"]["Code"] == kind, refused.value
-    return refused.value.response["Error"]["Message"]
 
 
 def described(client, name):

@@ -15,8 +15,7 @@ from pathlib import Path
 import boto3
 import pytest
 from boto3.dynamodb.types import Binary, TypeSerializer
-from botocore.exceptions import ClientError
-from door import dynamodb, table, unchecked, until
+from door import dynamodb, error, table, unchecked, until
 from node import Node
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
@@ -42,14 +41,6 @@ def node(buckets):
 @pytest.fixture(scope="module")
 def db(node):
     return dynamodb(node)
-
-
-def error(kind, act, **facts):
-    with pytest.raises(ClientError) as raised:
-        act(**facts)
-    found = raised.value.response["Error"]
-    assert found["Code"] == kind, found
-    return found["Message"]
 
 
 def parameters(name, hash_type="S", range_type=None, others=None, **facts):
