@@ -235,7 +235,7 @@ def test_transactions_and_what_there_is_none_of_are_counted(node):
             with pytest.raises(ClientError, match="TransactionCanceled"):
                 client.transact_write_items(TransactItems=[{"Put": put}])
             with pytest.raises(ClientError, match="UnknownOperation"):
-                client.describe_limits()
+                client.delete_resource_policy(ResourceArn="arn:aws:dynamodb:::table/x")
 
         assert grown(node, [
             ("transactions_committed", {}), ("transactions_cancelled", {}),

@@ -52,16 +52,18 @@ pub(super) fn described(node: &Node, record: &Record) -> String {
     out
 }
 
-/// A record as it is told: an import is completed when its table may be used.
+/// A record as it is told: an import is over when its table may be used, or says that it never
+/// will be.
 fn shown(node: &Node, record: &Record) -> Record {
     let schema = node.schema();
     let entry = schema.table_by_id(record.table_id);
     let waits = entry.is_some_and(|entry| restored::import_under_way(&entry.schema).is_some());
-    match record.status {
-        Status::Completed if waits => {
-            Record { status: Status::InProgress, ended: None, ..record.clone() }
+    match waits {
+        true => {
+            let status = Status::InProgress;
+            Record { status, ended: None, failure: None, ..record.clone() }
         }
-        _ => record.clone(),
+        false => record.clone(),
     }
 }
 

@@ -267,7 +267,7 @@ impl Schedule {
     fn run(mut self, steps: u32) -> Result<(), String> {
         let tag = SnapshotTag::new("base")?;
         (0..steps).for_each(|_| self.all.suffer());
-        // What the last node writes is long on its way, while all show the log, one after the other.
+        // What the last node writes is long on its way while all come to show the log.
         self.delay_last(Duration::from_millis(400));
         self.all.run_for(100);
         self.model.has_log.set(true);
