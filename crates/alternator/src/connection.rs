@@ -158,7 +158,7 @@ async fn request(
         Error::serialization(format!("the request is not UTF-8 at byte {at}"))
     })?;
     let target = header(&parts.headers, TARGET).unwrap_or_default();
-    operations::answer(node, caller, (target, host), text).await
+    operations::answer(node, &caller, (target, host), text).await
 }
 
 /// Who asks.

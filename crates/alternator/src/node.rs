@@ -19,7 +19,7 @@ use query::Processor;
 use replication::{Consistency, Coordinator, ReadOptions, WriteKind, WriteOptions};
 use runtime::task::Scope;
 use runtime::time::sleep;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub(crate) struct Caller {
     /// The tables that the request has asked for.
     pub(crate) asked: RefCell<Vec<Rc<Counted>>>,
     /// The trace of the request, if it has one.
-    pub(crate) trace: Option<Box<traced::Request>>,
+    pub(crate) trace: OnceCell<Box<traced::Request>>,
 }
 
 impl Caller {
@@ -53,7 +53,7 @@ impl Caller {
     /// An event of the trace, if there is one.
     #[inline]
     pub(crate) fn tell(&self, node: &Node, activity: impl FnOnce() -> String) {
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = self.trace.get() {
             trace.tell(&node.processor, activity);
         }
     }
@@ -235,7 +235,7 @@ impl Node {
         if !is_known {
             caller.asked.borrow_mut().push(counted);
         }
-        if let Some(trace) = &caller.trace {
+        if let Some(trace) = caller.trace.get() {
             trace.asked(&self.processor, table);
         }
     }

@@ -29,7 +29,8 @@ const STREAMS_TARGET: &str = "DynamoDBStreams_20120810.";
 
 fn operation(target: &str) -> Option<Op> {
     let (others, of_streams) = OPERATIONS.split_at(NOT_ON_STREAMS);
-    let place = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
+    // They are in order of their names.
+    let place = |names: &[&str], name: &str| names.binary_search(&name).ok();
     match target.strip_prefix(TARGET) {
         Some(name) => place(others, name).map(Op::at),
         None => {
@@ -42,7 +43,7 @@ fn operation(target: &str) -> Option<Op> {
 /// The body of the answer. `target`: the header `X-Amz-Target`; `host`: the header `Host`.
 pub(crate) async fn answer(
     node: &Node,
-    mut caller: Caller,
+    caller: &Caller,
     (target, host): (&str, &str),
     body: &str,
 ) -> Result<String, Error> {
@@ -55,12 +56,14 @@ pub(crate) async fn answer(
     let began = Instant::now();
     let name = operation.name();
     let role = caller.role.as_ref();
-    let trace = traced::Request::begin(&node.processor, caller.client, role, name);
-    caller.trace = trace.map(Box::new);
-    let answer = named(node, &caller, (name, host), body).await;
+    if let Some(trace) = traced::Request::begin(&node.processor, caller.client, role, name) {
+        let set = caller.trace.set(Box::new(trace));
+        debug_assert!(set.is_ok(), "a caller has one request");
+    }
+    let answer = named(node, caller, (name, host), body).await;
     node.met.ended(operation, began.elapsed(), &caller.asked.take());
-    audit::note(node, &caller, (name, body), answer.is_err());
-    if let Some(trace) = &caller.trace {
+    audit::note(node, caller, (name, body), answer.is_err());
+    if let Some(trace) = caller.trace.get() {
         trace.tell(&node.processor, || match &answer {
             Ok(answer) => format!("Answered with {} bytes", answer.len()),
             Err(error) => format!("Refused: {error}"),

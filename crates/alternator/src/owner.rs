@@ -53,7 +53,7 @@ pub(crate) async fn execute(
     let is_by_rounds =
         isolation == Isolation::Always || isolation == Isolation::OnlyReading && reads;
     if !reads && !is_by_rounds {
-        let answer = plainly(node, table, (operation, write)).await?;
+        let answer = plainly(node, table, (operation, &write)).await?;
         caller.tell(node, || traced::HAS_WRITTEN.to_owned());
         return Ok(answer);
     }
@@ -79,7 +79,7 @@ pub(crate) async fn execute(
 async fn plainly(
     node: &Node,
     table: &Table,
-    (operation, write): (Operation, Write),
+    (operation, write): (Operation, &Write),
 ) -> Result<String, Error> {
     let decision = write.decide(None)?;
     let halves = write.halves();
