@@ -10,7 +10,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NEREID = os.environ.get("NEREID", str(ROOT / "target" / "debug" / "nereid"))
+
+
+def given_program():
+    """The server that NEREID names now, or the development build. Benchmarks build theirs, and name it
+    so, when this module is there already."""
+    return os.environ.get("NEREID", str(ROOT / "target" / "debug" / "nereid"))
+
+
+NEREID = given_program()
 _numbers = itertools.count(1)
 # Clusters of the driver that did not end: its threads wait for each other now and then when it is shut
 # down while it opens connections. Then the process has to be ended by force.
@@ -79,7 +87,7 @@ class Node(Client):
              "overprovisioned", "developer_mode", "enable_user_defined_functions",
              "experimental_features")
 
-    def __init__(self, *options, address=None, workdir=None, env=None, program=NEREID, prefix=()):
+    def __init__(self, *options, address=None, workdir=None, env=None, program=None, prefix=()):
         """`prefix`: the command that runs the program, if not itself, by becoming it."""
         super().__init__(address or free_address())
         self.prefix = list(prefix)
@@ -88,7 +96,7 @@ class Node(Client):
         self.workdir = Path(workdir or self._temporary.name)
         self.log = self.workdir / "log"
         self.env = env
-        self.program = str(program)
+        self.program = str(program or given_program())
         self.process = None
 
     def command(self):
