@@ -1,17 +1,20 @@
 //! Latencies and outcomes of the reads and writes that this shard coordinated: of all tables
-//! together, and of each.
+//! together, by the scheduling group of who asked; and of each table.
 //!
 //! Lives on: every shard. Coordinators record; metrics and the REST API read.
 //!
 //! Invariants
 //!  - *made-when-used*: a table that is neither read nor written has no histogram; one that is
-//!    used has five at most, of some 4 KiB each, and one that keeps an index six.
+//!    used has five at most, of some 4 KiB each, and one that keeps an index six. So have groups.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
 //!  - *only-grows*: a count, and the number of spans in a histogram, never becomes less.
-//!  - *begun-then-ended*: what is in flight was begun, and is counted until it ends.
+//!  - *begun-then-ended*: what is in flight was begun, and is counted until it ends, where it began.
+//!  - *counted-anew*: a group that takes a retired one's number begins with nothing; what was
+//!    recorded of that one stays in the sums of all groups.
 //!
 //! Recording allocates once for each kind of work on a table, and nothing from then on.
 
+use runtime::group::{self, Group};
 use runtime::time::Mark;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -263,11 +266,56 @@ impl Contended {
     }
 }
 
+/// What a shard has led in one scheduling group.
+#[derive(Debug, Default)]
+pub struct Led {
+    timings: [Timing; Work::ALL.len()],
+    failures: [[Count; Failure::ALL.len()]; Work::ALL.len()],
+    in_flight: [Cell<u64>; Work::ALL.len()],
+}
+
+impl Led {
+    /// How long work took; `None`: it was never done.
+    pub fn taken(&self, work: Work) -> Option<Taken> {
+        self.timings[work as usize].taken()
+    }
+
+    /// How often work failed so.
+    pub fn failures(&self, work: Work, failure: Failure) -> u64 {
+        self.failures[work as usize][failure as usize].get()
+    }
+
+    /// Work that is in flight and waits.
+    pub fn in_flight(&self, work: Work) -> u64 {
+        self.in_flight[work as usize].get()
+    }
+}
+
+/// What was led in groups that are no more.
+#[derive(Debug, Default)]
+struct Former {
+    spans: [Snapshot; Work::ALL.len()],
+    failures: [[u64; Failure::ALL.len()]; Work::ALL.len()],
+}
+
+impl Former {
+    fn add(&mut self, led: &Led) {
+        for work in Work::ALL {
+            let taken = led.taken(work).unwrap_or_default();
+            self.spans[work as usize].merge(&taken.spans);
+            for failure in Failure::ALL {
+                self.failures[work as usize][failure as usize] += led.failures(work, failure);
+            }
+        }
+    }
+}
+
 /// What a shard has led. Lives in `runtime::local`; see [`Traffic::of_shard`].
 #[derive(Debug, Default)]
 pub struct Traffic {
-    timings: [Timing; Work::ALL.len()],
-    failures: [[Count; Failure::ALL.len()]; Work::ALL.len()],
+    /// By the number of the group.
+    led: RefCell<Vec<Option<Rc<Led>>>>,
+    former: RefCell<Former>,
     /// Conditional writes that this shard, which owns the partitions, has led.
     pub cas: CasCounts,
     /// Reads and writes sent to other shards.
@@ -283,7 +331,6 @@ pub struct Traffic {
     pub rejected: [Count; 2],
     /// Writes by way of a replica of another data centre.
     pub relays: RelayCounts,
-    in_flight: [Cell<u64>; Work::ALL.len()],
 }
 
 impl Traffic {
@@ -292,56 +339,101 @@ impl Traffic {
         runtime::local::get_or_default()
     }
 
-    /// Records work on a table that was done or timed out.
+    /// Records work on a table, of the running task, that was done or timed out.
     #[inline]
     pub fn record(&self, table: &TableTraffic, work: Work, began: Mark) {
         let nanos = began.elapsed_nanos();
-        self.timings[work as usize].record(nanos);
         table.works[work as usize].record(nanos);
+        let group = group::current();
+        if let Some(Some(led)) = self.led.borrow().get(group.number()) {
+            return led.timings[work as usize].record(nanos);
+        }
+        self.led(group).timings[work as usize].record(nanos);
     }
 
     /// Counts failed work.
     pub fn fail(&self, work: Work, failure: Failure) {
-        self.failures[work as usize][failure as usize].add(1);
+        self.led(group::current()).failures[work as usize][failure as usize].add(1);
     }
 
     /// Work that waits for something is in flight until the answer is dropped.
-    pub fn begin(&self, work: Work) -> InFlight<'_> {
-        let count = &self.in_flight[work as usize];
+    pub fn begin(&self, work: Work) -> InFlight {
+        let led = self.led(group::current());
+        let count = &led.in_flight[work as usize];
         count.set(count.get() + 1);
-        InFlight(count)
+        InFlight { led, work }
     }
 
-    /// How long work took; `None`: it was never done.
+    /// What is led in a group.
+    fn led(&self, group: Group) -> Rc<Led> {
+        let number = group.number();
+        let mut all = self.led.borrow_mut();
+        if all.len() <= number {
+            all.resize(number + 1, None);
+        }
+        all[number].get_or_insert_default().clone()
+    }
+
+    /// A group was created: nothing was led in it yet. (*counted-anew*)
+    pub(crate) fn began(&self, group: Group) {
+        let mut all = self.led.borrow_mut();
+        if let Some(before) = all.get_mut(group.number()).and_then(Option::take) {
+            self.former.borrow_mut().add(&before);
+        }
+    }
+
+    /// What was led in each group, by its name; not of those that are no more. That of statements
+    /// is among them before the first one.
+    pub fn by_group(&self) -> Vec<(String, Rc<Led>)> {
+        self.led(group::STATEMENT);
+        let all = self.led.borrow();
+        let numbered = all.iter().enumerate();
+        let of = |(number, led): (usize, &Option<Rc<Led>>)| {
+            Some((group::name(Group::numbered(number)?)?, led.clone()?))
+        };
+        numbered.filter_map(of).collect()
+    }
+
+    /// How long work took, in whatever group; `None`: it was never done.
     pub fn taken(&self, work: Work) -> Option<Taken> {
-        self.timings[work as usize].taken()
+        let spans = self.former.borrow().spans[work as usize].clone();
+        let former = (spans != Snapshot::default()).then(|| Taken { spans, ..Taken::default() });
+        let all = self.led.borrow();
+        let present = all.iter().flatten().filter_map(|led| led.taken(work));
+        former.into_iter().chain(present).reduce(|mut sum, taken| {
+            sum.merge(&taken);
+            sum
+        })
     }
 
     /// How often work failed so.
     pub fn failures(&self, work: Work, failure: Failure) -> u64 {
-        self.failures[work as usize][failure as usize].get()
-    }
-
-    /// Work that is in flight and waits.
-    pub fn in_flight(&self, work: Work) -> u64 {
-        self.in_flight[work as usize].get()
+        let former = self.former.borrow().failures[work as usize][failure as usize];
+        let all = self.led.borrow();
+        former + all.iter().flatten().map(|led| led.failures(work, failure)).sum::<u64>()
     }
 
     /// Brings the rates of everything that was recorded under no table up to date.
     pub(crate) fn look(&self, seconds: f64) {
-        self.timings.iter().for_each(|timing| timing.look(seconds));
+        let all = self.led.borrow();
+        let timings = all.iter().flatten().flat_map(|led| &led.timings);
+        timings.for_each(|timing| timing.look(seconds));
     }
 }
 
 /// See [`Traffic::begin`].
 #[derive(Debug)]
-pub struct InFlight<'t>(&'t Cell<u64>);
+pub struct InFlight {
+    led: Rc<Led>,
+    work: Work,
+}
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        let under_way = self.0.get();
+        let count = &self.led.in_flight[self.work as usize];
+        let under_way = count.get();
         debug_assert!(0 < under_way, "begun-then-ended: what ends has not begun");
-        self.0.set(under_way.wrapping_sub(1));
+        count.set(under_way.wrapping_sub(1));
     }
 }
 
@@ -375,9 +467,53 @@ mod tests {
         assert_eq!(traffic.failures(Work::Scan, Failure::Timeout), 0);
         assert_eq!(traffic.failures(Work::Read, Failure::Unavailable), 0);
         let two = (traffic.begin(Work::Read), traffic.begin(Work::Read));
-        assert_eq!((traffic.in_flight(Work::Read), traffic.in_flight(Work::Write)), (2, 0));
+        let led = traffic.led(group::current());
+        assert_eq!((led.in_flight(Work::Read), led.in_flight(Work::Write)), (2, 0));
         drop(two);
-        assert_eq!(traffic.in_flight(Work::Read), 0);
+        assert_eq!(led.in_flight(Work::Read), 0);
+    }
+
+    #[test]
+    fn groups_are_counted_apart_and_together() {
+        runtime::sim::test(1, || async {
+            let (traffic, table) = (Rc::<Traffic>::default(), Rc::<TableTraffic>::default());
+            let write = |group| {
+                let (traffic, table) = (traffic.clone(), table.clone());
+                group::with_group(group, async move {
+                    traffic.record(&table, Work::Write, Mark::now());
+                    traffic.fail(Work::Write, Failure::Timeout);
+                })
+            };
+            let shown = || {
+                let all = traffic.by_group().into_iter().map(|(name, led)| {
+                    let count = led.taken(Work::Write).map_or(0, |taken| taken.spans.count());
+                    (name, count, led.failures(Work::Write, Failure::Timeout))
+                });
+                all.map(|(name, done, failed)| format!("{name} {done} {failed}"))
+                    .collect::<Vec<_>>()
+            };
+            let sums = || {
+                let taken = traffic.taken(Work::Write).unwrap_or_default();
+                (taken.spans.count(), traffic.failures(Work::Write, Failure::Timeout))
+            };
+            let first = group::create("sl:first", 1);
+            traffic.began(first);
+            for group in [group::STATEMENT, first, first] {
+                write(group).await;
+            }
+            assert_eq!(shown(), ["sl:default 1 1", "sl:first 2 2"]);
+            assert_eq!(sums(), (3, 3));
+            // *counted-anew*
+            group::retire(first);
+            assert_eq!(shown(), ["sl:default 1 1"]);
+            assert_eq!(sums(), (3, 3));
+            let second = group::create("sl:second", 1);
+            assert_eq!(first, second, "it takes the number");
+            traffic.began(second);
+            write(second).await;
+            assert_eq!(shown(), ["sl:default 1 1", "sl:second 1 1"]);
+            assert_eq!(sums(), (4, 4));
+        });
     }
 
     #[test]

@@ -10,8 +10,8 @@
 
 use crate::core::group::FIXED;
 pub use crate::core::group::{
-    BACKGROUND, COMMITLOG, COMPACTION, FLUSH, GOSSIP, Group, GroupStats, MAIN, MAINTENANCE, RAFT,
-    STATEMENT, STREAMING,
+    BACKGROUND, COMMITLOG, COMPACTION, COUNT_MAX, FLUSH, GOSSIP, Group, GroupStats, MAIN,
+    MAINTENANCE, RAFT, STATEMENT, STREAMING,
 };
 use crate::core::{current_group, try_with, with};
 use crate::remote::TaskId;

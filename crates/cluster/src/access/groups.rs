@@ -7,6 +7,7 @@
 //!    longer, so no two levels ever share one.
 
 use super::Access;
+use crate::traffic::Traffic;
 use auth::State;
 use auth::level::{COUNT_MAX, DRIVER, SHARES};
 use runtime::group::{self, Group};
@@ -37,7 +38,9 @@ impl Groups {
             if let Some(group) = self.0.get(name) {
                 group::set_shares(*group, shares);
             } else if self.0.len() < GROUPS_MAX {
-                self.0.insert(name.to_owned(), group::create(&format!("sl:{name}"), shares));
+                let group = group::create(&format!("sl:{name}"), shares);
+                Traffic::of_shard().began(group);
+                self.0.insert(name.to_owned(), group);
             } else {
                 tracing::warn!(
                     target: "auth",

@@ -674,7 +674,7 @@ impl Coordinator {
     }
 
     /// A write begins that has so many mutations.
-    pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite<'_> {
+    pub(crate) fn begin_write(&self, options: &WriteOptions, mutations: usize) -> BegunWrite {
         debug_assert!(0 < mutations, "a write of nothing");
         self.traffic.mutations.add(mutations as u64);
         let in_flight = self.traffic.begin(work_of_write(options));
@@ -686,7 +686,7 @@ impl Coordinator {
         &self,
         table: &TableEntry,
         options: &WriteOptions,
-        begun: BegunWrite<'_>,
+        begun: BegunWrite,
         done: Result<Result<R, storage::WriteError>, runtime::time::Elapsed>,
     ) -> Result<R, WriteError> {
         let work = work_of_write(options);
@@ -704,7 +704,7 @@ impl Coordinator {
         &self,
         table: &TableEntry,
         options: &WriteOptions,
-        begun: BegunWrite<'_>,
+        begun: BegunWrite,
         done: Result<R, WriteError>,
     ) -> Result<R, WriteError> {
         let work = work_of_write(options);
@@ -837,9 +837,9 @@ impl Coordinator {
 }
 
 /// A write that is in flight.
-pub(crate) struct BegunWrite<'c> {
+pub(crate) struct BegunWrite {
     began: Mark,
-    _under_way: InFlight<'c>,
+    _under_way: InFlight,
 }
 
 /// What a read is counted as.

@@ -8,6 +8,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) u8);
 
+impl Group {
+    /// Its number on every shard of the node, less than [`COUNT_MAX`].
+    #[inline]
+    pub fn number(self) -> usize {
+        self.0.into()
+    }
+
+    /// The group of a number; `None`: it is of none.
+    pub fn numbered(number: usize) -> Option<Group> {
+        let number = u8::try_from(number).ok()?;
+        (usize::from(number) < COUNT_MAX).then_some(Group(number))
+    }
+}
+
 /// Whatever has no other group.
 pub const MAIN: Group = Group(0);
 /// The statements of clients whose role has no service level.
@@ -30,7 +44,7 @@ pub const BACKGROUND: Group = Group(7);
 pub const MAINTENANCE: Group = Group(8);
 
 /// At most so many groups.
-pub(crate) const COUNT_MAX: usize = 64;
+pub const COUNT_MAX: usize = 64;
 
 const _: () = assert!(COUNT_MAX <= u8::MAX as usize + 1, "fixed-numbers: a number is a byte");
 const _: () = assert!(FIXED.len() < COUNT_MAX, "fixed-numbers: there is room for others");

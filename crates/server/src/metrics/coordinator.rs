@@ -4,13 +4,13 @@ use super::counters;
 use super::spans::{self, Steps};
 use admin::metrics::{Buckets, Labels, Sheet};
 use cluster::Traffic;
-use cluster::traffic::{Contended, Failure, Work};
+use cluster::traffic::{Contended, Failure, Led, Work};
 use replication::Coordinator;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
 
-/// The group that requests of clients run in.
-const LABELS: Labels<'_> = &[("scheduling_group_name", "statement")];
+/// What says in which scheduling group something was led.
+const GROUP: &str = "scheduling_group_name";
 
 /// The names of histogram and summary of each kind of work, with what it is.
 const LATENCIES: [(Work, &str, &str, &str); 5] = [
@@ -48,15 +48,18 @@ const LATENCIES: [(Work, &str, &str, &str); 5] = [
 
 pub(super) async fn traffic(sheet: &mut Sheet) {
     let traffic = Traffic::of_shard();
-    for (work, histogram, summary, help) in LATENCIES {
-        let taken = traffic.taken(work).unwrap_or_default();
-        let buckets = spans::buckets(&taken.spans, Steps::Fine);
-        sheet.histogram(histogram, help, LABELS, &buckets);
-        spans::summary(sheet, (summary, help), LABELS, &taken);
-        yield_if_needed().await;
+    for (group, led) in traffic.by_group() {
+        let labels: Labels<'_> = &[(GROUP, &group)];
+        for (work, histogram, summary, help) in LATENCIES {
+            let taken = led.taken(work).unwrap_or_default();
+            let buckets = spans::buckets(&taken.spans, Steps::Fine);
+            sheet.histogram(histogram, help, labels, &buckets);
+            spans::summary(sheet, (summary, help), labels, &taken);
+            yield_if_needed().await;
+        }
+        failures(sheet, &group, &led);
+        in_flight(sheet, labels, &led);
     }
-    failures(sheet, &traffic);
-    in_flight(sheet, &traffic);
     cas(sheet, &traffic);
     replica(sheet, &traffic);
 }
@@ -155,15 +158,15 @@ const FAILURES: [(Work, Failure, &str, &str); 15] = [
     ),
 ];
 
-fn failures(sheet: &mut Sheet, traffic: &Traffic) {
+fn failures(sheet: &mut Sheet, group: &str, led: &Led) {
     for (work, failure, name, help) in FAILURES {
-        sheet.counter(name, help, LABELS, traffic.failures(work, failure));
+        sheet.counter(name, help, &[(GROUP, group)], led.failures(work, failure));
     }
     for (work, name, help) in LIMITED {
         let by = [("coordinator", Failure::RateLimited), ("replicas", Failure::LimitedThere)];
         for (who, failure) in by {
-            let labels = [LABELS[0], ("rejected_by", who)];
-            sheet.counter(name, help, &labels, traffic.failures(work, failure));
+            let labels = [(GROUP, group), ("rejected_by", who)];
+            sheet.counter(name, help, &labels, led.failures(work, failure));
         }
     }
 }
@@ -183,8 +186,8 @@ const LIMITED: [(Work, &str, &str); 2] = [
 ];
 
 /// Reads that memory answers at once are over before they are counted.
-fn in_flight(sheet: &mut Sheet, traffic: &Traffic) {
-    let of = |work| traffic.in_flight(work);
+fn in_flight(sheet: &mut Sheet, labels: Labels<'_>, led: &Led) {
+    let of = |work| led.in_flight(work);
     let rows = [
         (
             "storage_proxy_coordinator_foreground_reads",
@@ -202,7 +205,7 @@ fn in_flight(sheet: &mut Sheet, traffic: &Traffic) {
             of(Work::CasWrite),
         ),
     ];
-    rows.iter().for_each(|(name, help, value)| sheet.gauge(name, help, LABELS, *value));
+    rows.iter().for_each(|(name, help, value)| sheet.gauge(name, help, labels, *value));
 }
 
 fn cas(sheet: &mut Sheet, traffic: &Traffic) {
@@ -244,7 +247,7 @@ fn cas(sheet: &mut Sheet, traffic: &Traffic) {
             traffic.cas.dropped_prunes.get(),
         ),
     ];
-    rows.iter().for_each(|(name, help, value)| sheet.counter(name, help, LABELS, *value));
+    counters(sheet, &rows);
     let contended = [
         (
             "storage_proxy_coordinator_cas_read_contention",
@@ -258,7 +261,7 @@ fn cas(sheet: &mut Sheet, traffic: &Traffic) {
         ),
     ];
     for (name, help, contended) in contended {
-        sheet.histogram(name, help, LABELS, &contention(contended));
+        sheet.histogram(name, help, &[], &contention(contended));
     }
 }
 
