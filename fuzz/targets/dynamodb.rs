@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Attributes are written as what is read as the same, as JSON and as cells.
 fn item(bytes: &[u8]) {
-    let Ok(item) = Json::parse(bytes).and_then(attributes) else { return };
+    let Ok(item) = Json::parse_bytes(bytes).and_then(attributes) else { return };
     let text = attributes_json(&item);
     assert_eq!(attributes(Json::parse(text.as_bytes()).expect("our JSON")), Ok(item.clone()));
     assert!(item_size(&item) <= 16 * bytes.len() + 16, "an item is larger than its text");
@@ -75,7 +75,7 @@ fn signature(bytes: &[u8]) {
 
 /// What requests on items have: an item, placeholders, expressions.
 fn request(bytes: &[u8]) {
-    let Ok(json) = Json::parse(bytes) else { return };
+    let Ok(json) = Json::parse_bytes(bytes) else { return };
     let field = |name: &str| json.members().find(|(known, _)| known == name).map(|(_, it)| it);
     let programs = Programs::default();
     programs.keep(2);

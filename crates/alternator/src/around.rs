@@ -28,7 +28,7 @@ fn table(node: &Node, request: &Request<'_>) -> Result<Table, Error> {
 
 /// `DescribeLimits`: what may be provisioned; nothing is held to it.
 pub(crate) fn limits(body: &str) -> Result<String, Error> {
-    Request::parse(body.as_bytes())?;
+    Request::parse(body)?;
     let most = UNITS_MAX.to_string();
     let names = ["AccountMaxRead", "AccountMaxWrite", "TableMaxRead", "TableMaxWrite"];
     Ok(answer(|object| {
@@ -58,13 +58,13 @@ fn insights(node: &Node, request: &Request<'_>) -> Result<(Table, String), Error
 
 /// `DescribeContributorInsights`
 pub(crate) fn describe_insights(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     insights(node, &request).map(|(_, told)| told)
 }
 
 /// `UpdateContributorInsights`: they may be disabled, which they are.
 pub(crate) fn update_insights(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let (table, told) = insights(node, &request)?;
     request.need("ContributorInsightsAction")?;
     let action = request.word("ContributorInsightsAction", &["ENABLE", "DISABLE"])?;
@@ -82,7 +82,7 @@ pub(crate) fn update_insights(node: &Node, caller: &Caller, body: &str) -> Resul
 
 /// `ListContributorInsights`: of no table.
 pub(crate) fn list_insights(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     if let Some(name) = request.string("TableName")? {
         node.any_table(&name)?;
     }
@@ -93,7 +93,7 @@ pub(crate) fn list_insights(node: &Node, body: &str) -> Result<String, Error> {
 
 /// `DescribeKinesisStreamingDestination`: nothing is sent to any.
 pub(crate) fn describe_kinesis(node: &Node, body: &str) -> Result<String, Error> {
-    let table = table(node, &Request::parse(body.as_bytes())?)?;
+    let table = table(node, &Request::parse(body)?)?;
     Ok(answer(|object| {
         object.string("TableName", &table.name).json("KinesisDataStreamDestinations", "[]");
     }))
@@ -101,7 +101,7 @@ pub(crate) fn describe_kinesis(node: &Node, body: &str) -> Result<String, Error>
 
 /// `DescribeTableReplicaAutoScaling`: nothing is scaled, and no region has a replica.
 pub(crate) fn describe_scaling(node: &Node, body: &str) -> Result<String, Error> {
-    let table = table(node, &Request::parse(body.as_bytes())?)?;
+    let table = table(node, &Request::parse(body)?)?;
     Ok(answer(|object| {
         let mut told = Object::open(object.member("TableAutoScalingDescription"));
         told.string("TableName", &table.name).string("TableStatus", "ACTIVE");
@@ -112,7 +112,7 @@ pub(crate) fn describe_scaling(node: &Node, body: &str) -> Result<String, Error>
 
 /// `ListGlobalTables`: there is none.
 pub(crate) fn list_global(body: &str) -> Result<String, Error> {
-    Request::parse(body.as_bytes())?;
+    Request::parse(body)?;
     Ok(answer(|object| {
         object.json("GlobalTables", "[]");
     }))
@@ -120,7 +120,7 @@ pub(crate) fn list_global(body: &str) -> Result<String, Error> {
 
 /// `DescribeGlobalTable`, `DescribeGlobalTableSettings`: there is none of any name.
 pub(crate) fn describe_global(body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let name = request.need_string("GlobalTableName")?;
     let text = format!("Global table not found: Global table with name: '{name}' does not exist.");
     Err(Error::new(Kind::GlobalTableNotFound, text))
@@ -128,7 +128,7 @@ pub(crate) fn describe_global(body: &str) -> Result<String, Error> {
 
 /// `GetResourcePolicy`: no table has one.
 pub(crate) fn policy(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.any_table(&request.need_string("ResourceArn")?)?;
     let text = format!(
         "Resource-based policy not found for the provided ResourceArn: {} has none; GRANT says who \

@@ -29,7 +29,7 @@ pub(crate) fn note(node: &Node, caller: &Caller, (name, body): (&str, &str), is_
         return;
     }
     // Of what is no JSON nobody knows what it is about.
-    let Ok(json) = Json::parse(body.as_bytes()) else { return };
+    let Ok(json) = Json::parse(body) else { return };
     let role = caller.role.as_deref().unwrap_or(ANONYMOUS);
     for (told, sinks) in told_to(audit, role, (name, json)) {
         let event = Event {
@@ -292,7 +292,7 @@ mod tests {
                 || keyspace == "alternator_a"
                 || (keyspace, table) == ("alternator_b", "b")
         };
-        let told = told(name, Json::parse(body.as_bytes()).expect("JSON"), &covers)?;
+        let told = told(name, Json::parse(body).expect("JSON"), &covers)?;
         Some((told.keyspace, told.table, told.consistency, told.text))
     }
 
@@ -356,7 +356,7 @@ mod tests {
     fn of_statements_those_that_are_covered() {
         let category = |body: &str| {
             let covers = |_: Category, _: &str, _: &str| true;
-            let json = Json::parse(body.as_bytes()).expect("JSON");
+            let json = Json::parse(body).expect("JSON");
             told("ExecuteStatement", json, &covers).map(|told| (told.category, told.consistency))
         };
         let insert = r#"{"Statement":"INSERT INTO \"a\" VALUE {'p':'x'}"}"#;
@@ -370,7 +370,7 @@ mod tests {
         let check = r#"{"Statement":"EXISTS(SELECT * FROM \"a\" WHERE p = 'x')"}"#;
         let body = format!(r#"{{"TransactStatements":[{check},{insert}]}}"#);
         let covers = |_: Category, _: &str, _: &str| true;
-        let json = Json::parse(body.as_bytes()).expect("JSON");
+        let json = Json::parse(&body).expect("JSON");
         let found = super::told("ExecuteTransaction", json, &covers).expect("it is covered");
         assert_eq!((found.category, found.consistency), (Category::Dml, "SERIAL"));
         let several = format!(r#"{{"Statements":[{},{}]}}"#, insert.replace("\"a", "\"c"), select);

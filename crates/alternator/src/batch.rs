@@ -44,7 +44,7 @@ struct Part<'a> {
 
 /// `BatchWriteItem`
 pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let capacity = Capacity::of(&request)?;
     let parts = parts(node, caller, &request)?;
     let before = match node.options.force_read_before_write.get() {
@@ -221,7 +221,7 @@ struct Wanted {
 
 /// `BatchGetItem`
 pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let capacity = Capacity::of(&request)?;
     let mut count = 0;
     let mut all = Vec::new();

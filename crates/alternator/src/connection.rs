@@ -8,7 +8,7 @@
 
 use crate::body::{Outgoing, collected, unpacked};
 use crate::error::Error;
-use crate::json::Object;
+use crate::json::{self, Object};
 use crate::node::{Caller, Node};
 use crate::operations;
 use crate::row::now_secs;
@@ -153,10 +153,7 @@ async fn request(
         Some(encoding) => Some(unpacked(&body, encoding, &mut room).await?),
     };
     let body: &[u8] = unpacked.as_deref().unwrap_or(&body);
-    let text = std::str::from_utf8(body).map_err(|error| {
-        let at = error.valid_up_to();
-        Error::serialization(format!("the request is not UTF-8 at byte {at}"))
-    })?;
+    let text = json::text(body)?;
     let target = header(&parts.headers, TARGET).unwrap_or_default();
     operations::answer(node, &caller, (target, host), text).await
 }

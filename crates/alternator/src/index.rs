@@ -327,8 +327,7 @@ fn stored(text: &str) -> Projection {
     match text {
         "ALL" => Projection::All,
         "KEYS_ONLY" => Projection::KeysOnly,
-        _ => Json::parse(text.as_bytes())
-            .map_or(Projection::All, |it| Projection::Include(names(it))),
+        _ => Json::parse(text).map_or(Projection::All, |it| Projection::Include(names(it))),
     }
 }
 

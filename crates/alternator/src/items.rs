@@ -25,7 +25,7 @@ pub(crate) async fn write(
     operation: Operation,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.table(&request.need_string("TableName")?)?;
     if table.attributes.is_none() {
         return system::write(node, caller, &table, (operation, &request)).await;
@@ -37,7 +37,7 @@ pub(crate) async fn write(
 
 /// `GetItem`
 pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.table(&request.need_string("TableName")?)?;
     request.check_styles(&["AttributesToGet"], &["ProjectionExpression"])?;
     let known = request.placeholders(&node.programs)?;

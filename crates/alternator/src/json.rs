@@ -51,23 +51,23 @@ pub struct Json<'a>(&'a str);
 
 impl<'a> Json<'a> {
     /// Checks a whole text. (*checked-first*)
-    pub fn parse(bytes: &'a [u8]) -> Result<Json<'a>, Error> {
-        Json::parse_with(bytes, |_, _| ())
+    pub fn parse(text: &'a str) -> Result<Json<'a>, Error> {
+        Json::parse_with(text, |_, _| ())
     }
 
-    /// The same; if it is an object, `member` is called with the name and the value of each member,
-    /// for which nothing is looked at again. If the text is refused what it was told is of no use.
+    /// The same of bytes that may be no text.
+    pub fn parse_bytes(bytes: &'a [u8]) -> Result<Json<'a>, Error> {
+        Json::parse(text(bytes)?)
+    }
+
+    /// As [`Json::parse`]; if it is an object, `member` is called with the name and the value of
+    /// each member, for which nothing is looked at again. If the text is refused what it was told
+    /// is of no use.
     pub fn parse_with(
-        bytes: &'a [u8],
+        text: &'a str,
         mut member: impl FnMut(Cow<'a, str>, Json<'a>),
     ) -> Result<Json<'a>, Error> {
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            Error::serialization(format!(
-                "the request is not UTF-8 at byte {}",
-                error.valid_up_to()
-            ))
-        })?;
-        let whole = Walk::whole(bytes, |name, value| {
+        let whole = Walk::whole(text.as_bytes(), |name, value| {
             member(Json(&text[name]).string().unwrap_or_default(), Json(&text[value]));
         })?;
         Ok(Json(&text[whole]))
@@ -147,6 +147,14 @@ impl<'a> Json<'a> {
         }
         cursor
     }
+}
+
+/// Bytes that are to be JSON, as text.
+pub fn text(bytes: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Error::serialization(format!("the request is not UTF-8 at byte {at}"))
+    })
 }
 
 fn is_space(c: char) -> bool {
@@ -439,31 +447,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<Json<'_>, Error> {
-        Json::parse(text.as_bytes())
-    }
-
     #[test]
     fn parts_are_found_where_they_stand() {
-        let json =
-            parse(" {\"a\" : [1, {\"b\":\"]}\"} ,true ], \"c\\n\":\"\\u00e4\\ud83d\\ude00\"} ");
+        let json = Json::parse(
+            " {\"a\" : [1, {\"b\":\"]}\"} ,true ], \"c\\n\":\"\\u00e4\\ud83d\\ude00\"} ",
+        );
         let members: Vec<_> = json.unwrap().members().collect();
         assert_eq!(members[0].0, "a");
         let parts: Vec<&str> = members[0].1.elements().map(Json::text).collect();
         assert_eq!(parts, ["1", "{\"b\":\"]}\"}", "true"]);
         assert_eq!(members[1].0, "c\n");
         assert_eq!(members[1].1.string().unwrap(), "\u{e4}\u{1f600}");
-        assert_eq!(parse("-12").unwrap().integer(), Some(-12));
-        assert_eq!(parse("\"12\"").unwrap().integer(), None);
-        assert_eq!(parse("{}").unwrap().members().count(), 0);
-        assert_eq!(parse("\"\\ud800x\"").unwrap().string().unwrap(), "\u{fffd}x");
+        assert_eq!(Json::parse("-12").unwrap().integer(), Some(-12));
+        assert_eq!(Json::parse("\"12\"").unwrap().integer(), None);
+        assert_eq!(Json::parse("{}").unwrap().members().count(), 0);
+        assert_eq!(Json::parse("\"\\ud800x\"").unwrap().string().unwrap(), "\u{fffd}x");
     }
 
     #[test]
     fn members_have_no_order() {
         let ordered = |text: &str| {
             let mut out = String::new();
-            parse(text).unwrap().write_ordered(&mut out);
+            Json::parse(text).unwrap().write_ordered(&mut out);
             out
         };
         let text = r#"{"b":[{"y":"\u00fc","x":1.50},null],"a":true}"#;
@@ -499,13 +504,13 @@ mod tests {
             ",",
             "\"a\": \"b\"",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(Json::parse(text).is_err(), "{text}");
         }
-        assert!(Json::parse(b"\"\xff\"").is_err());
+        assert!(Json::parse_bytes(b"\"\xff\"").is_err());
         let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(parse(&deep(DEPTH_MAX)).is_ok());
-        assert!(parse(&deep(DEPTH_MAX + 1)).is_err());
-        assert!(parse(&"{\"\":".repeat(200_000)).is_err());
+        assert!(Json::parse(&deep(DEPTH_MAX)).is_ok());
+        assert!(Json::parse(&deep(DEPTH_MAX + 1)).is_err());
+        assert!(Json::parse(&"{\"\":".repeat(200_000)).is_err());
     }
 
     fn json() -> impl Strategy<Value = String> {
@@ -556,9 +561,9 @@ mod tests {
         #[test]
         fn what_is_taken_apart_is_what_was_written(text in json()) {
             let mut again = String::new();
-            rewritten(parse(&text).unwrap(), &mut again);
+            rewritten(Json::parse(&text).unwrap(), &mut again);
             let mut twice = String::new();
-            rewritten(parse(&again).unwrap(), &mut twice);
+            rewritten(Json::parse(&again).unwrap(), &mut twice);
             prop_assert_eq!(&again, &twice);
             let spaceless = |text: &str| text.replace([' ', '\n', '\t', '\r'], "");
             prop_assert_eq!(spaceless(&again), spaceless(&text));
@@ -571,7 +576,7 @@ mod tests {
                 let at = at % bytes.len();
                 bytes[at] = byte;
             }
-            if let Ok(json) = Json::parse(&bytes) {
+            if let Ok(json) = Json::parse_bytes(&bytes) {
                 rewritten(json, &mut String::new());
             }
         }

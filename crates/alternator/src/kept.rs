@@ -184,7 +184,7 @@ pub(crate) async fn add(
 
 async fn make(node: &Node, operation: Operation, body: &str) -> Result<bool, Error> {
     let table = table(node).ok_or_else(|| Error::internal("there is no table of backups"))?;
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let write = Write::of(operation, &request, &table, &node.programs)?;
     match execute((node, &Caller::default()), &table, (operation, write), body).await {
         Ok(_) => Ok(true),

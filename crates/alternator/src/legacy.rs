@@ -231,7 +231,7 @@ mod tests {
     const ITEM: &str = r#"{"a":{"N":"1"},"s":{"S":"doghouse"},"set":{"NS":["2","4"]}}"#;
 
     fn json(text: &str) -> Json<'_> {
-        Json::parse(text.as_bytes()).unwrap()
+        Json::parse(text).unwrap()
     }
 
     fn check(text: &str, expected: Result<bool, &str>) {

@@ -84,6 +84,18 @@ async fn named(
         "DeleteItem" => items::write(node, caller, Operation::Delete, body).await,
         "UpdateItem" => items::write(node, caller, Operation::Update, body).await,
         "GetItem" => items::get(node, caller, body).await,
+        // What is asked for most often should not be as large as what takes the most.
+        _ => Box::pin(other(node, caller, (name, host), body)).await,
+    }
+}
+
+async fn other(
+    node: &Node,
+    caller: &Caller,
+    (name, host): (&str, &str),
+    body: &str,
+) -> Result<String, Error> {
+    match name {
         "BatchGetItem" => batch::get(node, caller, body).await,
         "BatchWriteItem" => batch::write(node, caller, body).await,
         "Query" => query::query(node, caller, body).await,

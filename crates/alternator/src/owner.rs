@@ -273,7 +273,7 @@ fn sent(owner: &Owner, request: &[u8]) -> Result<Write, Error> {
     let table = made(&schema, entry).ok_or_else(damaged)?;
     let write = Write::of(
         operation,
-        &Request::parse(parameters)?,
+        &Request::parse_bytes(parameters)?,
         &table,
         &runtime::local::get_or_default(),
     )?;

@@ -231,7 +231,7 @@ async fn hold_here(owner: &Owner, request: &[u8]) -> Result<Held, Error> {
     let id = TransactionId::of_bytes(id).ok_or_else(damaged)?;
     let table = table_of(owner)?;
     let (mut writes, programs) = (Vec::new(), runtime::local::get_or_default());
-    for (name, inner, _) in items(&Request::parse(body)?, WRITES)? {
+    for (name, inner, _) in items(&Request::parse_bytes(body)?, WRITES)? {
         writes.push(Write::of(operation(name), &inner, &table, &programs)?);
     }
     hold_writes(owner, id, &writes).await
@@ -310,7 +310,7 @@ async fn look_and_hold(owner: &Owner, request: &[u8]) -> Result<Looked, Error> {
 async fn look_here(owner: &Owner, id: Option<TransactionId>, body: &[u8]) -> Result<Looked, Error> {
     let table = table_of(owner)?;
     let mut keys = Vec::new();
-    for (_, inner, _) in items(&Request::parse(body)?, READS)? {
+    for (_, inner, _) in items(&Request::parse_bytes(body)?, READS)? {
         keys.push(Key::of_parameter(&table, inner.need_object("Key")?)?.0);
     }
     if keys.iter().any(|key| key.partition != owner.key()) {
@@ -465,7 +465,7 @@ mod tests {
     fn a_part_is_one_thing() {
         let names = &["Put", "Delete"];
         let check = |body: &str, expected: Result<usize, &str>| {
-            let request = Request::parse(body.as_bytes()).unwrap();
+            let request = Request::parse(body).unwrap();
             match (items(&request, names), expected) {
                 (Ok(found), Ok(count)) => assert_eq!(found.len(), count),
                 (Err(error), Err(text)) => assert!(error.message.contains(text), "{error}"),

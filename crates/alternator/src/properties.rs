@@ -88,7 +88,7 @@ mod tests {
     use model::{TableId, Type};
 
     fn asked(body: &str) -> Properties {
-        Properties::asked(&Request::parse(body.as_bytes()).expect("JSON")).expect("properties")
+        Properties::asked(&Request::parse(body).expect("JSON")).expect("properties")
     }
 
     fn shown(tags: &Tags) -> String {
@@ -144,7 +144,7 @@ mod tests {
             let tags = Tags::from([(CLASS.to_owned(), damaged.to_owned())]);
             assert_eq!(shown(&tags), shown(&Tags::new()), "{damaged}");
         }
-        let refused = Request::parse(br#"{"TableClass":"GLACIER"}"#).expect("JSON");
+        let refused = Request::parse(r#"{"TableClass":"GLACIER"}"#).expect("JSON");
         assert!(Properties::asked(&refused).is_err());
     }
 }

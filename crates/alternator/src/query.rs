@@ -78,7 +78,7 @@ pub(crate) struct Page {
 
 /// `Query`
 pub(crate) async fn query(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let base = node.table(&request.need_string("TableName")?)?;
     let table = source(node, &request, &base)?;
     request.check_styles(&["KeyConditions"], &["KeyConditionExpression"])?;
@@ -145,7 +145,7 @@ fn check_start(
 
 /// `Scan`
 pub(crate) async fn scan(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let base = node.table(&request.need_string("TableName")?)?;
     let table = source(node, &request, &base)?;
     let old = ["ScanFilter", "ConditionalOperator", "AttributesToGet"];

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::expression::{Placeholders, Programs};
-use crate::json::{Json, Kind};
+use crate::json::{self, Json, Kind};
 use std::borrow::Cow;
 
 /// Parameters that are expressions.
@@ -29,12 +29,17 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// Of a body.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Request<'a>, Error> {
+    pub(crate) fn parse(body: &'a str) -> Result<Request<'a>, Error> {
         let mut fields = Vec::with_capacity(FIELDS);
         match Json::parse_with(body, |name, value| fields.push((name, value)))?.kind() {
             Kind::Object => Ok(Request { fields }),
             other => Err(no_object("the request", other)),
         }
+    }
+
+    /// Of a body that may be no text.
+    pub(crate) fn parse_bytes(body: &'a [u8]) -> Result<Request<'a>, Error> {
+        Request::parse(json::text(body)?)
     }
 
     /// Of an object that is called `what`.
@@ -156,18 +161,20 @@ impl<'a> Request<'a> {
 
     /// Refuses old parameters beside expressions.
     pub(crate) fn check_styles(&self, old: &[&str], new: &[&str]) -> Result<(), Error> {
+        let is_given = |name: &&str| self.get(name).is_some();
+        if !old.iter().any(is_given) || !new.iter().any(is_given) {
+            return Ok(());
+        }
         let given = |names: &[&str]| {
-            let given = names.iter().filter(|name| self.get(name).is_some()).copied();
+            let given = names.iter().copied().filter(is_given);
             given.collect::<Vec<_>>().join(", ")
         };
-        let (old, new) = (given(old), given(new));
-        match old.is_empty() || new.is_empty() {
-            true => Ok(()),
-            false => Err(Error::validation(format!(
-                "Can not use both expression and non-expression parameters in the same request: \
-                 Non-expression parameters: {{{old}}} Expression parameters: {{{new}}}"
-            ))),
-        }
+        Err(Error::validation(format!(
+            "Can not use both expression and non-expression parameters in the same request: \
+             Non-expression parameters: {{{}}} Expression parameters: {{{}}}",
+            given(old),
+            given(new)
+        )))
     }
 }
 

@@ -63,7 +63,7 @@ impl Wanted {
 
 /// `CreateTable`
 pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = make(node, caller, wanted(&request)?).await?;
     let mut out = String::new();
     let mut object = Object::open(&mut out);
@@ -235,7 +235,7 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: TableId) -> Result<TableSchema
 
 /// `UpdateTable`: how it is paid for, its properties, its stream, and its global indexes.
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.settled_table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Alter, &table)?;
@@ -280,7 +280,7 @@ pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<S
 
 /// `DeleteTable`
 pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.any_table(&request.need_string("TableName")?)?;
     table.writable()?;
     node.check(caller, Permission::Drop, &table)?;
@@ -307,7 +307,7 @@ pub(crate) async fn describe_one(
     caller: &Caller,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.any_table(&request.need_string("TableName")?)?;
     let _ = caller;
     let mut out = String::new();
@@ -359,7 +359,7 @@ fn describe(node: &Node, table: &Table, (status, seen): (&str, &Seen), out: &mut
 
 /// `ListTables`
 pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let limit = request.limit(NAMES_MAX)?;
     let start = request.string("ExclusiveStartTableName")?;
     let schema = node.schema();

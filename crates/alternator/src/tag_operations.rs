@@ -87,7 +87,7 @@ fn resource(node: &Node, request: &Request<'_>) -> Result<Table, Error> {
 
 /// `ListTagsOfResource`
 pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = resource(node, &request)?;
     let tags = tags::of(&table.entry.schema);
     let shown = tags.iter().filter(|(name, _)| !is_own(name));
@@ -104,7 +104,7 @@ pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error>
 
 /// `TagResource`
 pub(crate) async fn tag(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = resource(node, &request)?;
     let given = given_tags(request.list("Tags")?.ok_or_else(|| missing("Tags"))?)?;
     if given.is_empty() {
@@ -118,7 +118,7 @@ pub(crate) async fn tag(node: &Node, caller: &Caller, body: &str) -> Result<Stri
 
 /// `UntagResource`
 pub(crate) async fn untag(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = resource(node, &request)?;
     let names = request.strings("TagKeys")?.ok_or_else(|| missing("TagKeys"))?;
     if let Some(own) = names.iter().find(|name| is_own(name)) {

@@ -22,7 +22,7 @@ const ATTRIBUTE: &str = TableOptions::ITEM_TTL_ATTRIBUTE;
 
 /// `DescribeTimeToLive`
 pub(crate) fn describe(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.any_table(&request.need_string("TableName")?)?;
     let attribute = table.entry.schema.options.extension(ATTRIBUTE);
     let mut out = String::new();
@@ -43,7 +43,7 @@ pub(crate) fn describe(node: &Node, body: &str) -> Result<String, Error> {
 
 /// `UpdateTimeToLive`
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = node.settled_table(&request.need_string("TableName")?)?;
     let said =
         Request::of(request.need_object("TimeToLiveSpecification")?, "TimeToLiveSpecification")?;

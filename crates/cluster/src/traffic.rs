@@ -8,7 +8,8 @@
 //!    used has five at most, of some 4 KiB each, and one that keeps an index six. So have groups.
 //!  - *outlives-changes*: the versions of a table's schema share what was recorded of it.
 //!  - *only-grows*: a count, and the number of spans in a histogram, never becomes less.
-//!  - *begun-then-ended*: what is in flight was begun, and is counted until it ends, where it began.
+//!  - *begun-then-ended*: what is in flight was begun, and is counted where it began until it
+//!    ends.
 //!  - *counted-anew*: a group that takes a retired one's number begins with nothing; what was
 //!    recorded of that one stays in the sums of all groups.
 //!

@@ -34,7 +34,7 @@ fn table(node: &Node, given: &str) -> Result<Table, Error> {
 
 /// `DescribeContinuousBackups`
 pub(crate) async fn describe(node: &Node, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let table = table(node, &request.need_string("TableName")?)?;
     described(node, &table).await
 }
@@ -105,7 +105,7 @@ fn change(tags: &mut Tags, wanted: Option<Option<u32>>, now: i64) {
 
 /// `UpdateContinuousBackups`
 pub(crate) async fn update(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let before = table(node, &request.need_string("TableName")?)?;
     let wanted = wanted(&request)?;
     before.writable()?;
@@ -182,7 +182,7 @@ pub(crate) async fn restore_to_point(
     caller: &Caller,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let target = request.need_string("TargetTableName")?.into_owned();
     table::check_name(&target)?;
     let source = match (request.string("SourceTableName")?, request.string("SourceTableArn")?) {
@@ -232,7 +232,7 @@ mod tests {
     fn what_is_wanted_is_checked() {
         let check = |said: &str, expected: Result<Option<Option<u32>>, &str>| {
             let body = format!("{{\"PointInTimeRecoverySpecification\":{said}}}");
-            let request = Request::parse(body.as_bytes()).expect("a request");
+            let request = Request::parse(&body).expect("a request");
             match (wanted(&request), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{said}"),
                 (Err(error), Err(words)) => assert!(error.message.contains(words), "{error}"),
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_point_is_asked_for_by_its_time_or_as_the_latest() {
-        let of = |body: &str| point_of(&Request::parse(body.as_bytes()).expect("a request"));
+        let of = |body: &str| point_of(&Request::parse(body).expect("a request"));
         assert_eq!(of("{\"RestoreDateTime\":12.5}").ok(), Some(Some(12_500)));
         assert_eq!(of("{\"UseLatestRestorableTime\":true}").ok(), Some(None));
         for wrong in [

@@ -37,7 +37,7 @@ pub(crate) fn as_table_not_found(error: Error) -> Error {
 
 /// `CreateBackup`
 pub(crate) async fn create(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let given = request.need_string("TableName")?;
     let name = request.need_string("BackupName")?.into_owned();
     check_name(&name)?;
@@ -120,7 +120,7 @@ async fn found(node: &Node, request: &Request<'_>) -> Result<(Record, String), E
 
 /// `DescribeBackup`
 pub(crate) async fn describe(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let (record, _) = found(node, &request).await?;
     Ok(described(node, &record, record.status))
 }
@@ -136,7 +136,7 @@ fn described(node: &Node, record: &Record, status: Status) -> String {
 
 /// `ListBackups`
 pub(crate) async fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let limit = request.limit(LISTED_MAX)?;
     let table = request.string("TableName")?.map(|given| name_of(&given).to_owned());
     table.as_deref().map(table::check_name).transpose()?;
@@ -185,7 +185,7 @@ fn check(
 
 /// `DeleteBackup`
 pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let (record, arn) = found(node, &request).await?;
     check(node, caller, Permission::Drop, &record)?;
     if record.status == Status::Creating {
@@ -206,7 +206,7 @@ pub(crate) async fn delete(node: &Node, caller: &Caller, body: &str) -> Result<S
 
 /// `RestoreTableFromBackup`
 pub(crate) async fn restore(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let target = request.need_string("TargetTableName")?.into_owned();
     table::check_name(&target)?;
     let (record, arn) = found(node, &request).await?;
@@ -230,7 +230,7 @@ pub(super) async fn make(
     restored: Restored,
 ) -> Result<Option<String>, Error> {
     check_feature(node)?;
-    let mut wanted = tables::wanted(&Request::parse(body.as_bytes())?)?;
+    let mut wanted = tables::wanted(&Request::parse(body)?)?;
     let schema = node.schema();
     let is_under_way = |entry: &&Rc<_>| restored::under_way(&table_schema(entry)).is_some();
     if AT_ONCE_MAX <= schema.tables().filter(is_under_way).count() {

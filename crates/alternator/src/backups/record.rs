@@ -236,7 +236,7 @@ impl Record {
     pub(crate) fn write_description(&self, table_arn: &str, status: Status, out: &mut String) {
         let mut object = Object::open(out);
         self.write_details(table_arn, status, &mut object);
-        let told = Json::parse(self.description.as_bytes());
+        let told = Json::parse(&self.description);
         let told = told.and_then(|json| Request::of(json, "a description"));
         let Ok(told) = told else { return object.close() };
         let mut part = Object::open(object.member("SourceTableDetails"));
@@ -417,7 +417,7 @@ pub(crate) mod tests {
             Status::Available,
             &mut out,
         );
-        let json = Json::parse(out.as_bytes()).expect("JSON");
+        let json = Json::parse(&out).expect("JSON");
         let details = json.member("BackupDetails").expect("details");
         assert_eq!(details.member("BackupCreationDateTime").expect("a time").text(), "1.500");
         let source = json.member("SourceTableDetails").expect("a source");

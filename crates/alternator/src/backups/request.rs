@@ -19,7 +19,7 @@ pub(super) fn body(
     request: &Request<'_>,
 ) -> Result<String, Error> {
     let damaged = |error: Error| Error::internal(format!("a backup is damaged: {error}"));
-    let told = Json::parse(description.as_bytes()).map_err(damaged)?;
+    let told = Json::parse(description).map_err(damaged)?;
     let told = Request::of(told, "a description").map_err(damaged)?;
     let (global, local) = (chosen(&told, request, GLOBAL)?, chosen(&told, request, LOCAL)?);
     let mut out = String::new();
@@ -165,9 +165,9 @@ mod tests {
     /// The names of the indexes and of the attributes of the table that a request makes, and how it
     /// is paid for.
     fn made(told: &str, request: &str) -> Result<(String, String, String), String> {
-        let request = Request::parse(request.as_bytes()).expect("a request");
+        let request = Request::parse(request).expect("a request");
         let body = body("copy", told, &request).map_err(|error| error.message)?;
-        let request = Request::parse(body.as_bytes()).expect("a body is JSON");
+        let request = Request::parse(&body).expect("a body is JSON");
         wanted(&request).map_err(|error| error.message)?;
         let names = |list: &str, name: &str| {
             let all = request.get(list).into_iter().flat_map(|all| all.elements());

@@ -39,10 +39,18 @@ pub fn update(text: &str, what: &str, known: &Placeholders<'_>) -> Result<Update
 /// Whether few paths have each a root of its own, which is the rule: then none is within another.
 fn are_apart(update: &Update) -> bool {
     const FEW: usize = 16;
-    let is_seen_before = |(at, path): (usize, &Path)| {
-        update.paths().take(at).any(|earlier| earlier.root == path.root)
-    };
-    update.paths().count() <= FEW && !update.paths().enumerate().any(is_seen_before)
+    let mut seen = 0u64;
+    for (at, path) in update.paths().enumerate() {
+        // Most roots differ in their lengths or last bytes; only others are compared.
+        let last = path.root.as_bytes().last().copied().unwrap_or_default();
+        let mark = 1 << (path.root.len().wrapping_mul(11).wrapping_add(last.into()) % 64);
+        let is_met = |earlier: &Path| earlier.root == path.root;
+        if FEW <= at || seen & mark != 0 && update.paths().take(at).any(is_met) {
+            return false;
+        }
+        seen |= mark;
+    }
+    true
 }
 
 /// *same-either-way*

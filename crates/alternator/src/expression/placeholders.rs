@@ -30,13 +30,18 @@ struct One<'a, T> {
     used: Cell<bool>,
 }
 
-/// All of a kind, in order of their names.
+/// All of a kind.
 #[derive(Debug)]
-struct Known<'a, T>(Vec<One<'a, T>>);
+struct Known<'a, T> {
+    /// In order of their names.
+    all: Vec<One<'a, T>>,
+    /// Behind the one that was used last: most programs use them in this order.
+    next: Cell<usize>,
+}
 
 impl<T> Default for Known<'_, T> {
     fn default() -> Self {
-        Known(Vec::new())
+        Known::with_room_for(0)
     }
 }
 
@@ -49,18 +54,18 @@ struct Given<'a> {
 
 impl<'a, T> Known<'a, T> {
     fn with_room_for(count: usize) -> Self {
-        Known(Vec::with_capacity(count))
+        Known { all: Vec::with_capacity(count), next: Cell::new(0) }
     }
 
     fn add(&mut self, name: Cow<'a, str>, is: T) {
-        self.0.push(One { name, is, used: Cell::new(false) });
+        self.all.push(One { name, is, used: Cell::new(false) });
     }
 
     /// Puts them in order; of those with one name the last counts.
     fn sort(&mut self) {
-        if !self.0.is_sorted_by(|a, b| a.name < b.name) {
-            self.0.sort_by(|a, b| a.name.cmp(&b.name));
-            self.0.dedup_by(|later, earlier| {
+        if !self.all.is_sorted_by(|a, b| a.name < b.name) {
+            self.all.sort_by(|a, b| a.name.cmp(&b.name));
+            self.all.dedup_by(|later, earlier| {
                 let is_same = later.name == earlier.name;
                 if is_same {
                     std::mem::swap(later, earlier);
@@ -71,13 +76,18 @@ impl<'a, T> Known<'a, T> {
     }
 
     fn get(&self, name: &str) -> Option<&T> {
-        let at = self.0.binary_search_by(|one| (*one.name).cmp(name)).ok()?;
-        self.0[at].used.set(true);
-        Some(&self.0[at].is)
+        let next = self.next.get();
+        let at = match self.all.get(next) {
+            Some(one) if one.name == name => next,
+            _ => self.all.binary_search_by(|one| (*one.name).cmp(name)).ok()?,
+        };
+        self.next.set(at + 1);
+        self.all[at].used.set(true);
+        Some(&self.all[at].is)
     }
 
     fn check_used(&self, what: &str) -> Result<(), Error> {
-        let unused = self.0.iter().filter(|one| !one.used.get());
+        let unused = self.all.iter().filter(|one| !one.used.get());
         let unused: Vec<&str> = unused.map(|one| &*one.name).collect();
         match unused.is_empty() {
             true => Ok(()),

@@ -6,7 +6,7 @@ use crate::value::{Map, attributes, attributes_json, value};
 use proptest::prelude::*;
 
 fn json(text: &str) -> Json<'_> {
-    Json::parse(text.as_bytes()).unwrap()
+    Json::parse(text).unwrap()
 }
 
 fn item(text: &str) -> Map {
@@ -202,6 +202,41 @@ proptest! {
         }
         let hits: u64 = programs.asked().map(|(_, hits, _)| hits).sum();
         prop_assert_eq!(hits, programs.len() as u64, "what says nothing is not kept");
+    }
+}
+
+proptest! {
+    /// Whatever the roots are called, and however many placeholders stand for their values, in
+    /// whatever order: two paths of one root are refused, and each has the value that it names.
+    #[test]
+    fn updates_give_each_attribute_the_value_that_it_names(
+        sets in prop::collection::vec(("[a-c]{1,2}[x-z]", 0usize..20), 1..20),
+    ) {
+        let mut used: Vec<usize> = sets.iter().map(|(_, value)| *value).collect();
+        used.sort_unstable();
+        used.dedup();
+        // Most in order, some not.
+        let first = sets.len() % 3 % used.len();
+        used.rotate_left(first);
+        let given = |n: &usize| format!("\":v{n}\":{{\"N\":\"{n}\"}}");
+        let values: Vec<_> = used.iter().map(given).collect();
+        let values = format!("{{{}}}", values.join(","));
+        let known = Placeholders::of(None, Some(json(&values)), true).unwrap();
+        let set = |(root, value): &(String, usize)| format!("{root} = :v{value}");
+        let texts: Vec<_> = sets.iter().map(set).collect();
+        let made = update(&format!("SET {}", texts.join(", ")), "UpdateExpression", &known);
+        let mut roots: Vec<_> = sets.iter().map(|(root, _)| root).collect();
+        roots.sort_unstable();
+        let is_twice = roots.windows(2).any(|pair| pair[0] == pair[1]);
+        prop_assert_eq!(made.is_err(), is_twice);
+        if let Ok(made) = made {
+            prop_assert!(known.check_used().is_ok());
+            let after = apply(&made, &Map::new()).unwrap();
+            for (root, number) in &sets {
+                let expected = value(&format!("{{\"N\":\"{number}\"}}"));
+                prop_assert_eq!(after.get(root), Some(&expected));
+            }
+        }
     }
 }
 

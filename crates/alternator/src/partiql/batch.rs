@@ -40,7 +40,7 @@ pub(crate) async fn batch_execute_statement(
     caller: &Caller,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let capacity = Capacity::of(&request)?;
     let given = statements(&request, "Statements", STATEMENTS_MAX)?;
     let reads = given.iter().flatten().filter(|it| it.is_read()).count();
@@ -137,7 +137,7 @@ async fn execute(
     let Ready { given, table, equal, .. } = ready;
     if let Some(equal) = equal {
         let answer = write(node, caller, table, equal).await?;
-        let answer = Request::parse(answer.as_bytes())?;
+        let answer = Request::parse(&answer)?;
         let item = answer.get("Attributes").map(|json| json.text().to_owned());
         let units = answer.object("ConsumedCapacity")?;
         let units = units.and_then(|json| json.member("CapacityUnits"));

@@ -246,7 +246,7 @@ fn started(token: &str, of: [&str; 2], table: &Table) -> Result<Key, Error> {
     if digest != digest_of(of) {
         return Err(wrong_token());
     }
-    let json = Json::parse(key).map_err(|_| wrong_token())?;
+    let json = Json::parse_bytes(key).map_err(|_| wrong_token())?;
     if json.kind() != crate::json::Kind::Object {
         return Err(wrong_token());
     }

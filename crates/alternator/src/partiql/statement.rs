@@ -129,7 +129,7 @@ pub(crate) async fn execute_statement(
     caller: &Caller,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let given = Given::of(&request)?;
     let capacity = Capacity::of(&request)?;
     let limit = limit(&request)?;
@@ -156,7 +156,7 @@ pub(crate) async fn execute_statement(
             let words = request.word("ReturnConsumedCapacity", &["NONE", "TOTAL", "INDEXES"])?;
             let equal = given.equal(&table, Some(words))?;
             let answer = write(node, caller, &table, &equal).await?;
-            let answer = Request::parse(answer.as_bytes())?;
+            let answer = Request::parse(&answer)?;
             let mut out = String::new();
             let mut object = Object::open(&mut out);
             let item = answer.get("Attributes").map_or("", Json::text);
@@ -189,7 +189,7 @@ pub(super) async fn write(
     equal: &Equal,
 ) -> Result<String, Error> {
     let Equal { operation, parameters, .. } = equal;
-    let request = Request::parse(parameters.as_bytes())?;
+    let request = Request::parse(parameters)?;
     let write = Write::of(*operation, &request, table, &node.programs)?;
     node.check(caller, Permission::Modify, table)?;
     let answer = execute((node, caller), table, (*operation, write), parameters).await;

@@ -444,7 +444,7 @@ proptest! {
         printed.write(&mut object);
         object.close();
         let programs = crate::expression::Programs::default();
-        let known = Request::parse(known.as_bytes()).unwrap().placeholders(&programs);
+        let known = Request::parse(&known).unwrap().placeholders(&programs);
         let again = known.and_then(|known| {
             let again = crate::expression::condition(&text, "ConditionExpression", &known)?;
             known.check_used()?;
@@ -481,11 +481,11 @@ proptest! {
             return Ok(());
         };
         let item = attributes(Json::parse(
-            br#"{"p":{"S":"x"},"c":{"N":"1"},"a":{"N":"5"},"b":{"L":[{"S":"a"}]}}"#,
+            r#"{"p":{"S":"x"},"c":{"N":"1"},"a":{"N":"5"},"b":{"L":[{"S":"a"}]}}"#,
         ).unwrap()).unwrap();
         let before = is_there.then_some(&item);
         let Ok(equal) = writing.update(&changes, whole.as_ref(), None) else { return Ok(()) };
-        let request = Request::parse(equal.parameters.as_bytes()).unwrap();
+        let request = Request::parse(&equal.parameters).unwrap();
         let programs = crate::expression::Programs::default();
         let write = match Write::of(equal.operation, &request, &table, &programs) {
             Ok(write) => write,

@@ -23,7 +23,7 @@ pub(crate) async fn execute_transaction(
     caller: &Caller,
     body: &str,
 ) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let all = statements(&request, "TransactStatements", STATEMENTS_MAX)?;
     let all: Vec<Given<'_>> =
         all.into_iter().enumerate().map(|(at, one)| placed(at, one)).collect::<Result<_, _>>()?;
@@ -78,7 +78,7 @@ async fn writes(
     let body = transaction(request, &items);
     let answer = transact::write(node, caller, &body).await;
     let answer = answer.map_err(|error| told(error, &inserts))?;
-    let answer = Request::parse(answer.as_bytes())?;
+    let answer = Request::parse(&answer)?;
     Ok(answered("[]", &answer))
 }
 
@@ -111,7 +111,7 @@ fn answered(responses: &str, answer: &Request<'_>) -> String {
 /// The error of a transaction, whose conditions of inserts nobody has stated.
 fn told(error: Error, inserts: &[bool]) -> Error {
     let Some(reasons) = &error.reasons else { return error };
-    let Ok(reasons) = Json::parse(reasons.as_bytes()) else { return error };
+    let Ok(reasons) = Json::parse(reasons) else { return error };
     let (mut codes, mut out) = (Vec::new(), String::new());
     write_list(reasons.elements().zip(inserts), &mut out, |(reason, is_insert), out| {
         let code = reason.member("Code").and_then(Json::string).unwrap_or_default();
@@ -142,7 +142,7 @@ async fn reads(
     }
     let body = transaction(request, &items);
     let answer = transact::get(node, caller, &body).await?;
-    let answer = Request::parse(answer.as_bytes())?;
+    let answer = Request::parse(&answer)?;
     let seen = answer.list("Responses")?.map(|list| list.elements().collect::<Vec<_>>());
     let (mut out, mut failed) = (String::new(), None);
     write_list(seen.unwrap_or_default().iter().zip(&columns), &mut out, |(seen, columns), out| {

@@ -29,7 +29,7 @@ fn limit(request: &Request<'_>) -> Result<usize, Error> {
 /// `ListStreams`: in order of tables and times, so that who pages sees each one once, whatever
 /// comes and goes meanwhile.
 pub(crate) fn list(node: &Node, _: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let limit = limit(&request)?;
     let start = request.string("ExclusiveStartStreamArn")?;
     let start = start.as_deref().map(parts).transpose()?;
@@ -96,7 +96,7 @@ fn parent(request: &Request<'_>) -> Result<Option<ShardId>, Error> {
 
 /// `DescribeStream`
 pub(crate) fn describe(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let (table, stream) = find(node, &request.need_string("StreamArn")?)?;
     let limit = limit(&request)?;
     let start = request.string("ExclusiveStartShardId")?;

@@ -49,7 +49,7 @@ fn unfit(name: &str, value: &str, why: &str) -> Error {
 
 /// `GetShardIterator`
 pub(crate) fn iterator(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let arn = request.need_string("StreamArn")?;
     let (table, stream) = find(node, &arn)?;
     let kind = request.need_string("ShardIteratorType")?;
@@ -102,7 +102,7 @@ struct Found {
 
 /// `GetRecords`
 pub(crate) async fn records(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let limit = request.limit(RECORDS_MAX)?;
     let given = request.need_string("ShardIterator")?;
     let invalid = || unfit("ShardIterator", &given, "is no iterator: GetShardIterator has them");

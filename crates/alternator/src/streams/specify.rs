@@ -190,7 +190,7 @@ mod tests {
     fn what_is_asked_for_is_checked() {
         let said = |text: &str| {
             let body = format!("{{\"StreamSpecification\":{text}}}");
-            let request = Request::parse(body.as_bytes()).unwrap();
+            let request = Request::parse(&body).unwrap();
             asked(&request).map_err(|error| error.message)
         };
         assert_eq!(said("null"), Ok(None));

@@ -38,7 +38,7 @@ struct Wanted<'a> {
 
 /// `TransactGetItems`
 pub(crate) async fn get(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let capacity = Capacity::of(&request)?;
     let mut wanted = Vec::new();
     for (_, inner, json) in items(&request, READS)? {
@@ -139,7 +139,7 @@ fn answer(wanted: &[Wanted<'_>], seen: &[Seen], capacity: Capacity) -> Result<St
                 one.json("Item", item);
             }
             (Some(item), Some(selection)) => {
-                let item = Json::parse(item.as_bytes()).and_then(attributes);
+                let item = Json::parse(item).and_then(attributes);
                 match item {
                     Ok(item) => write_attributes(&selection.of_item(&item), one.member("Item")),
                     Err(error) => failed = Some(error),

@@ -43,7 +43,7 @@ struct Group<'a> {
 
 /// `TransactWriteItems`
 pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let capacity = Capacity::of(&request)?;
     let again = again(caller, &request)?;
     let wanted = wanted(node, caller, &request)?;

@@ -24,7 +24,7 @@ const PRESENT_MILLIS: i64 = 60_000;
 
 /// `ExportTableToPointInTime`
 pub(crate) async fn export(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let bucket = request.need_string("S3Bucket")?;
     let prefix = request.string("S3Prefix")?.filter(|prefix| !prefix.is_empty());
     let place = Place::of(&bucket, &folder_of_prefix(prefix.as_deref()))?;

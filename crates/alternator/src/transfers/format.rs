@@ -190,7 +190,7 @@ fn value_of(key: Option<&Type>, text: &str) -> Result<Option<Value>, Error> {
 }
 
 fn item_of_line(text: &str) -> Result<Map, Error> {
-    let request = Request::parse(text.as_bytes())?;
+    let request = Request::parse(text)?;
     attributes(request.need_object("Item")?)
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn format(parameters: &str) -> Result<Format, String> {
-        let request = Request::parse(parameters.as_bytes()).expect("a request");
+        let request = Request::parse(parameters).expect("a request");
         Format::of(&request).map_err(|error| error.message)
     }
 

@@ -39,7 +39,7 @@ pub(super) fn folder(node: &Node) -> Result<PathBuf, Error> {
 
 /// `ImportTable`
 pub(crate) async fn import(node: &Node, caller: &Caller, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let bucket = Request::of(request.need_object("S3BucketSource")?, "S3BucketSource")?;
     let prefix = bucket.string("S3KeyPrefix")?.unwrap_or_default();
     let place = Place::of(&bucket.need_string("S3Bucket")?, &prefix)?;

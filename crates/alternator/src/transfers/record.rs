@@ -88,7 +88,7 @@ pub(super) struct Record {
 
 /// What a request asks for, so that the same is the same text: without its token.
 pub(super) fn asked(body: &str) -> Result<String, Error> {
-    let mut members: Vec<_> = Json::parse(body.as_bytes())?.members().collect();
+    let mut members: Vec<_> = Json::parse(body)?.members().collect();
     members.retain(|(name, _)| name != "ClientToken");
     members.sort_by(|a, b| a.0.cmp(&b.0));
     let mut out = String::new();
@@ -226,7 +226,7 @@ impl Record {
 
     /// Adds what the client has asked for under these names.
     fn copy(&self, names: &[&str], object: &mut Object<'_>) {
-        let told = Json::parse(self.asked.as_bytes());
+        let told = Json::parse(&self.asked);
         let Ok(told) = told.and_then(|json| Request::of(json, "what was asked")) else { return };
         for name in names {
             if let Some(json) = told.get(name) {
@@ -291,7 +291,7 @@ impl Record {
 
     /// The key of the summary of an export.
     fn manifest(&self) -> String {
-        let told = Json::parse(self.asked.as_bytes()).ok();
+        let told = Json::parse(&self.asked).ok();
         let prefix = told.and_then(|told| told.member("S3Prefix")?.string());
         let prefix = prefix.as_deref().filter(|prefix| !prefix.is_empty());
         format!("{}/manifest-summary.json", key_of_export(prefix, &self.id))
@@ -355,7 +355,7 @@ pub(super) mod tests {
         let mut out = String::new();
         let table = "arn:aws:dynamodb:datacenter1:000000000000:table/t";
         known.write_description(table, &mut out);
-        let json = Json::parse(out.as_bytes()).expect("JSON");
+        let json = Json::parse(&out).expect("JSON");
         let told = |name: &str| json.member(name).expect(name).text().to_owned();
         let arn = json.member("ImportArn").and_then(|arn| arn.string()).expect("an ARN");
         assert_eq!(parts_of_arn(Kind::Import, &arn).unwrap(), ("t", "017-ab"));
@@ -377,7 +377,7 @@ pub(super) mod tests {
         let mut out = String::new();
         let table = "arn:aws:dynamodb:datacenter1:000000000000:table/t";
         known.write_description(table, &mut out);
-        let json = Json::parse(out.as_bytes()).expect("JSON");
+        let json = Json::parse(&out).expect("JSON");
         let told = |name: &str| json.member(name).expect(name).text().to_owned();
         let arn = json.member("ExportArn").and_then(|arn| arn.string()).expect("an ARN");
         assert_eq!(parts_of_arn(Kind::Export, &arn).unwrap(), ("t", "017-ab"));

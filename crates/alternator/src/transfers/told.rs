@@ -69,7 +69,7 @@ fn shown(node: &Node, record: &Record) -> Record {
 
 /// `DescribeImport`, `DescribeExport`
 pub(crate) async fn describe(node: &Node, kind: Kind, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let given = request.need_string(Words::of(kind).arn)?;
     let (table, id) = parts_of_arn(kind, &given)?;
     let record = records::find(node, (kind, id)).await?.filter(|record| record.table == table);
@@ -78,7 +78,7 @@ pub(crate) async fn describe(node: &Node, kind: Kind, body: &str) -> Result<Stri
 
 /// `ListImports`, `ListExports`
 pub(crate) async fn list(node: &Node, kind: Kind, body: &str) -> Result<String, Error> {
-    let request = Request::parse(body.as_bytes())?;
+    let request = Request::parse(body)?;
     let Words { list, size, .. } = Words::of(kind);
     let table = request.string("TableArn")?.map(|given| name_of(&given).to_owned());
     let most = request.integer(size)?.unwrap_or(LISTED_MAX);

@@ -338,7 +338,7 @@ pub fn shown(value: &Value) -> String {
 /// For tests: the value of a JSON text.
 #[cfg(test)]
 pub(crate) fn value(text: &str) -> Value {
-    Value::parse(Json::parse(text.as_bytes()).expect("JSON")).expect("a value")
+    Value::parse(Json::parse(text).expect("JSON")).expect("a value")
 }
 
 #[cfg(test)]
@@ -382,7 +382,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn refused(text: &str) -> String {
-        Value::parse(Json::parse(text.as_bytes()).unwrap()).unwrap_err().to_string()
+        Value::parse(Json::parse(text).unwrap()).unwrap_err().to_string()
     }
 
     #[test]

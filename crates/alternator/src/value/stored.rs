@@ -55,7 +55,9 @@ pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
         BYTES => Ok(Value::B(rest.to_vec())),
         BOOL => Ok(Value::Bool(flag(rest)?)),
         NUMBER => Number::decode(rest).map(Value::N).ok_or_else(damaged),
-        JSON => Value::parse(Json::parse(rest).map_err(|_| damaged())?).map_err(|_| damaged()),
+        JSON => {
+            Value::parse(Json::parse_bytes(rest).map_err(|_| damaged())?).map_err(|_| damaged())
+        }
         _ => Err(damaged()),
     }
 }
@@ -64,7 +66,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
 pub fn write_json(bytes: &[u8], out: &mut String) -> Result<(), Error> {
     let (tag, rest) = bytes.split_first().ok_or_else(damaged)?;
     if *tag == JSON {
-        out.push_str(Json::parse(rest).map_err(|_| damaged())?.text());
+        out.push_str(Json::parse_bytes(rest).map_err(|_| damaged())?.text());
         return Ok(());
     }
     let mut object = Object::open(out);
