@@ -7,6 +7,7 @@
 //!    stops, while a request of it is executed. Who takes no answer says nothing either.
 
 use crate::body::{Outgoing, collected, unpacked};
+use crate::client::Seat;
 use crate::error::Error;
 use crate::json::{self, Object};
 use crate::node::{Caller, Node};
@@ -27,7 +28,6 @@ use runtime::net::Stream;
 use runtime::sync::Notify;
 use runtime::task::{Either, race};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// Headers of the API itself.
@@ -61,17 +61,17 @@ impl Answer {
 /// whose client says nothing ends; sooner, when the shard `is_crowded`.
 pub(crate) async fn serve(
     stream: impl Stream,
-    node: &Rc<Node>,
+    (node, seat): (&Rc<Node>, &Seat),
     ends: &Notify,
     is_crowded: impl Fn() -> bool,
 ) {
-    let peer = stream.peer_addr();
+    let peer = seat.peer;
     let watch = Watch::default();
     let watch = &watch;
     let service = service_fn(move |request: Request<Incoming>| async move {
         let _executing = watch.begin();
         let (parts, body) = request.into_parts();
-        let answer = answer(node, peer, &parts, body).await;
+        let answer = answer(node, seat, &parts, body).await;
         Ok::<_, Infallible>(response(node, &parts, answer))
     });
     let mut protocol = hyper::server::conn::http1::Builder::new();
@@ -102,10 +102,10 @@ fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-async fn answer(node: &Rc<Node>, peer: SocketAddr, parts: &Parts, body: Incoming) -> Answer {
+async fn answer(node: &Rc<Node>, seat: &Seat, parts: &Parts, body: Incoming) -> Answer {
     let host = header(&parts.headers, HOST).unwrap_or_default();
     match (&parts.method, parts.uri.path()) {
-        (&Method::POST, "/") => match request(node, (parts, peer), host, body).await {
+        (&Method::POST, "/") => match request(node, seat, (parts, host), body).await {
             Ok(answer) => Answer::json(200, answer),
             Err(error) => {
                 node.met.failed(error.kind);
@@ -140,14 +140,16 @@ fn error_json(error: &Error) -> String {
 /// *checked-first*
 async fn request(
     node: &Rc<Node>,
-    (parts, peer): (&Parts, SocketAddr),
-    host: &str,
+    seat: &Seat,
+    (parts, host): (&Parts, &str),
     body: Incoming,
 ) -> Result<String, Error> {
     let encoding = header(&parts.headers, CONTENT_ENCODING);
     let encoding = encoding.filter(|encoding| !matches!(*encoding, "" | "identity"));
     let (body, mut room) = collected(body, encoding.is_some()).await?;
-    let caller = Caller { client: Some(peer.ip()), ..caller(node, parts, &body)? };
+    let mut caller = Caller { client: Some(seat.peer.ip()), ..caller(node, parts, &body)? };
+    let role = caller.role.as_ref().or(caller.watched.as_ref());
+    caller.limit = seat.begins(node.cluster.access(), role, &parts.headers).await;
     let unpacked = match encoding {
         None => None,
         Some(encoding) => Some(unpacked(&body, encoding, &mut room).await?),

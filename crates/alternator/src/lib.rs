@@ -14,7 +14,8 @@
 //! (writes that read before), `system` (the node's own tables), `items`, `batch`, `query`,
 //! `index_operations`, `table_facts`, `streams`, `tables`, `kept` (what nodes keep of the next
 //! two), `backups`, [`transfers`] (imports and exports), `tag_operations`, `ttl`, `transact`,
-//! [`partiql`] (statements), `audit`; `operations` (by name), `connection`, `server` (listeners).
+//! [`partiql`] (statements), `audit`; `operations` (by name), `level` (service levels),
+//! [`client`], `connection`, `server` (listeners).
 //!
 //! Invariants
 //!  - *foreign-never-panics*: no request does, whatever its bytes.
@@ -25,6 +26,7 @@ mod backups;
 mod batch;
 mod body;
 mod capacity;
+pub mod client;
 mod column;
 mod connection;
 mod date;
@@ -42,6 +44,7 @@ mod key;
 mod key_condition;
 mod led;
 mod legacy;
+mod level;
 pub mod met;
 mod node;
 pub mod number;

@@ -38,6 +38,8 @@ pub(crate) struct Caller {
     pub(crate) watched: Option<String>,
     /// From where.
     pub(crate) client: Option<IpAddr>,
+    /// How long the request may take by the service level of the role, if that is bounded.
+    pub(crate) limit: Option<Duration>,
     /// The tables that the request has asked for.
     pub(crate) asked: RefCell<Vec<Rc<Counted>>>,
     /// The trace of the request, if it has one.

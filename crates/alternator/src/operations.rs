@@ -8,6 +8,7 @@ use crate::error::{Error, Kind};
 use crate::items;
 use crate::json::Object;
 use crate::kept;
+use crate::level;
 use crate::met::{NOT_ON_STREAMS, OPERATIONS, Op};
 use crate::node::{Caller, Node};
 use crate::partiql;
@@ -60,7 +61,11 @@ pub(crate) async fn answer(
         let set = caller.trace.set(Box::new(trace));
         debug_assert!(set.is_ok(), "a caller has one request");
     }
-    let answer = named(node, caller, (name, host), body).await;
+    let answer = named(node, caller, (name, host), body);
+    let answer = match caller.limit {
+        None => answer.await,
+        Some(limit) => Box::pin(level::limited(limit, name, answer)).await,
+    };
     node.met.ended(operation, began.elapsed(), &caller.asked.take());
     audit::note(node, caller, (name, body), answer.is_err());
     if let Some(trace) = caller.trace.get() {

@@ -8,6 +8,7 @@
 //!    clients say nothing end ([`crate::silent`]).
 
 use crate::backups;
+use crate::client::{Client, Seat};
 use crate::connection;
 use crate::expression::Programs;
 use crate::met::Met;
@@ -21,6 +22,7 @@ use runtime::sync::Notify;
 use runtime::task::Scope;
 use runtime::time::{sleep, timeout};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -46,7 +48,11 @@ pub struct Ports {
 /// One shard's. Stands in `runtime::local`.
 pub struct Server {
     node: Rc<Node>,
-    connections: Cell<usize>,
+    /// Those that are served, by their numbers.
+    connections: RefCell<BTreeMap<u64, Rc<Seat>>>,
+    /// Those that are being encrypted.
+    shaking: Cell<usize>,
+    next_number: Cell<u64>,
     next_shard: Cell<u16>,
     ends: Rc<Notify>,
     has_ended: Cell<bool>,
@@ -69,7 +75,9 @@ impl Server {
         }
         let server = Rc::new(Server {
             node,
-            connections: Cell::new(0),
+            connections: RefCell::default(),
+            shaking: Cell::new(0),
+            next_number: Cell::new(0),
             next_shard: Cell::new(0),
             ends: Rc::default(),
             has_ended: Cell::new(false),
@@ -92,7 +100,13 @@ impl Server {
 
     /// Connections of this shard.
     pub fn connections(&self) -> usize {
-        self.connections.get()
+        self.connections.borrow().len() + self.shaking.get()
+    }
+
+    /// The clients of this shard.
+    pub fn clients(&self) -> Vec<Client> {
+        let access = self.node.cluster.access();
+        self.connections.borrow().values().map(|seat| seat.shown(access)).collect()
     }
 
     /// Listens, on shard 0: the addresses that are listened on. The error names the address.
@@ -146,18 +160,28 @@ impl Server {
     /// *bounded*
     fn serve(self: &Rc<Self>, stream: DetachedStream, encrypted: bool) {
         let tcp = stream.attach();
-        if CONNECTIONS_MAX <= self.connections.get() || self.has_ended.get() {
+        if CONNECTIONS_MAX <= self.connections() || self.has_ended.get() {
             return;
         }
-        self.connections.set(self.connections.get() + 1);
+        self.shaking.set(self.shaking.get() + 1);
         let server = self.clone();
         self.serving.spawn_in(group::STATEMENT, async move {
-            if let Some(stream) = shaken(tcp, encrypted).await {
-                let is_crowded = || CONNECTIONS_MANY <= server.connections.get();
-                connection::serve(stream, &server.node, &server.ends, is_crowded).await;
+            let shaken = shaken(tcp, encrypted).await;
+            server.shaking.set(server.shaking.get() - 1);
+            if let Some(stream) = shaken {
+                server.serve_client(stream).await;
             }
-            server.connections.set(server.connections.get() - 1);
         });
+    }
+
+    async fn serve_client(&self, stream: Stream) {
+        let seat = Rc::new(Seat::new(stream.peer_addr(), stream.agreed().cloned()));
+        let number = self.next_number.get();
+        self.next_number.set(number + 1);
+        self.connections.borrow_mut().insert(number, seat.clone());
+        let is_crowded = || CONNECTIONS_MANY <= self.connections();
+        connection::serve(stream, (&self.node, &seat), &self.ends, is_crowded).await;
+        self.connections.borrow_mut().remove(&number);
     }
 
     /// Accepts no more connections on this shard, and lets those that it has answer what they were

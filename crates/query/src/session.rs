@@ -73,8 +73,8 @@ impl Terms {
         group_of_driver: group::STATEMENT,
     };
 
-    /// Of the role that is logged in.
-    fn of(access: &Access, role: Option<&str>) -> Terms {
+    /// Of the role that asks.
+    pub fn of(access: &Access, role: Option<&str>) -> Terms {
         let level = role.and_then(|role| access.state().effective_level(role)).unwrap_or_default();
         let shares = level.shares.as_ref();
         let group = shares.and_then(|(name, _)| access.group_of(name));

@@ -5,9 +5,10 @@
 
 use cluster::{Cluster, VirtualFuture, VirtualRow};
 use model::{TableSchema, value};
+use native::Stage;
 use native::server::{Client, Server};
 use node::version;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 /// Gives the tables their rows on this shard.
@@ -123,21 +124,78 @@ async fn cache_totals() -> [u64; 4] {
 
 async fn clients() -> Vec<VirtualRow> {
     let all = runtime::on_all_shards(|| async {
-        runtime::local::try_get::<Server>().map(|server| server.clients()).unwrap_or_default()
+        let of_cql = runtime::local::try_get::<Server>().map(|server| server.clients());
+        let of_items =
+            runtime::local::try_get::<alternator::Server>().map(|server| server.clients());
+        (of_cql.unwrap_or_default(), of_items.unwrap_or_default())
     })
     .await;
-    let rows: Vec<Named> = all.into_iter().flatten().map(client_row).collect();
+    let mut rows: Vec<Named> = Vec::new();
+    for (of_cql, of_items) in all {
+        rows.extend(of_cql.into_iter().map(client_row));
+        rows.extend(of_items.into_iter().map(items_client_row));
+    }
     arranged("clients", &rows)
+}
+
+/// What clients of either API have.
+struct Common<'c> {
+    address: SocketAddr,
+    kind: &'c str,
+    stage: &'c str,
+    group: &'c str,
+    shard: u16,
+    user: Option<&'c str>,
+    agreed: Option<&'c tls::Agreed>,
+}
+
+impl Common<'_> {
+    fn row(&self) -> Named {
+        let ip = self.address.ip();
+        let address = match ip {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        let mut row = vec![
+            ("address", address),
+            ("port", i32::from(self.address.port()).to_be_bytes().to_vec()),
+            ("client_type", text(self.kind)),
+            ("connection_stage", text(self.stage)),
+            ("hostname", text(ip.to_string())),
+            ("scheduling_group", text(self.group)),
+            ("shard_id", i32::from(self.shard).to_be_bytes().to_vec()),
+            ("ssl_enabled", vec![u8::from(self.agreed.is_some())]),
+            ("username", text(self.user.unwrap_or("anonymous"))),
+        ];
+        if let Some(agreed) = self.agreed {
+            row.push(("ssl_protocol", text(agreed.protocol)));
+            row.push(("ssl_cipher_suite", text(&agreed.cipher_suite)));
+        }
+        row
+    }
+}
+
+/// A client of the DynamoDB API.
+fn items_client_row(client: alternator::client::Client) -> Named {
+    let common = Common {
+        address: client.address,
+        kind: "alternator",
+        stage: Stage::Ready.name(),
+        group: &client.group,
+        shard: client.shard,
+        user: client.user.as_deref(),
+        agreed: client.agreed.as_ref(),
+    };
+    let mut row = common.row();
+    // Programs say what they are in one text.
+    row.extend(client.agent.map(|agent| ("driver_name", text(agent))));
+    row
 }
 
 fn client_row(client: Client) -> Named {
     let option = |name: &str| {
         let found = client.options.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.clone()).unwrap_or_default()
-    };
-    let address = match client.address.ip() {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
     };
     let mut options = client.options.clone();
     options.sort();
@@ -146,24 +204,21 @@ fn client_row(client: Client) -> Named {
     let mut listed = Vec::new();
     let entries = pairs.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
     value::write_map(entries, &mut listed);
-    let mut row = vec![
-        ("address", address),
-        ("port", i32::from(client.address.port()).to_be_bytes().to_vec()),
-        ("client_type", text("cql")),
-        ("connection_stage", text(client.stage.name())),
+    let common = Common {
+        address: client.address,
+        kind: "cql",
+        stage: client.stage.name(),
+        group: &client.group,
+        shard: client.shard,
+        user: client.user.as_deref(),
+        agreed: client.agreed.as_ref(),
+    };
+    let mut row = common.row();
+    row.extend([
         ("driver_name", text(option("DRIVER_NAME"))),
         ("driver_version", text(option("DRIVER_VERSION"))),
-        ("hostname", text(client.address.ip().to_string())),
         ("protocol_version", i32::from(client.version.unwrap_or(0)).to_be_bytes().to_vec()),
-        ("scheduling_group", text(&client.group)),
-        ("shard_id", i32::from(client.shard).to_be_bytes().to_vec()),
-        ("ssl_enabled", vec![u8::from(client.agreed.is_some())]),
-        ("username", text(client.user.as_deref().unwrap_or("anonymous"))),
         ("client_options", listed),
-    ];
-    if let Some(agreed) = &client.agreed {
-        row.push(("ssl_protocol", text(agreed.protocol)));
-        row.push(("ssl_cipher_suite", text(&agreed.cipher_suite)));
-    }
+    ]);
     row
 }
