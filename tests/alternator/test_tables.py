@@ -105,3 +105,27 @@ def test_what_is_not_there_is_told_to_be_off(node, client):
                 client.describe_kinesis_streaming_destination,
                 client.describe_table_replica_auto_scaling):
         error("ResourceNotFoundException", act, TableName="nobody")
+
+
+def test_new_tables_have_what_the_operator_wants_of_new_tables():
+    index = {"IndexName": "by_x", "KeySchema": [{"AttributeName": "x", "KeyType": "HASH"}],
+             "Projection": {"ProjectionType": "ALL"}}
+    stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    with Node("--speculative-retry-user-table-default", "200ms",
+              "--sstable-compression-user-table-options", "sstable_compression=ZstdCompressor") as node:
+        session = node.connect()
+        later = {**index, "IndexName": "later"}
+        with table(dynamodb(node), others={"x": "S"}, GlobalSecondaryIndexes=[index],
+                   StreamSpecification=stream) as t:
+            t.meta.client.update_table(
+                TableName=t.name, AttributeDefinitions=[{"AttributeName": "x", "AttributeType": "S"}],
+                GlobalSecondaryIndexUpdates=[{"Create": later}])
+            keyspace = f"alternator_{t.name}"
+            rows = []
+            for of in ("tables", "views"):
+                rows += session.execute(
+                    f"SELECT speculative_retry, compression FROM system_schema.{of} "
+                    "WHERE keyspace_name = %s", [keyspace]).all()
+            assert len(rows) == 4
+            assert {row.speculative_retry for row in rows} == {"200.00ms"}
+            assert all(row.compression["sstable_compression"].endswith("ZstdCompressor") for row in rows)

@@ -213,7 +213,11 @@ impl Wanted {
         for column in base.regulars() {
             builder = builder.regular(&column.name, column.ty.clone());
         }
-        let mut options = TableOptions::new();
+        let mut options = TableOptions {
+            compression: base.options.compression.clone(),
+            speculative_retry: base.options.speculative_retry.clone(),
+            ..TableOptions::new()
+        };
         tags::set(&mut options, &self.tags());
         let invalid = |invalid: model::value::Invalid| Error::validation(invalid.to_string());
         let table = builder.options(options).build().map_err(invalid)?;

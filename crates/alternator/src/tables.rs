@@ -25,7 +25,7 @@ use auth::{Permission, Resource};
 use cluster::{Cluster, Schema, SchemaChange};
 use model::schema::TableOptions;
 use model::{Keyspace, TableId, TableSchema, Type};
-use plan::ddl::decide;
+use plan::ddl::{decide, table_defaults};
 use syntax::Position;
 use syntax::ast::{
     CreateKeyspace, Literal, LiteralKind, Name, Property, PropertyValue, SchemaStatement,
@@ -103,11 +103,12 @@ pub(crate) async fn make(node: &Node, caller: &Caller, wanted: Wanted) -> Result
     let asked = wanted.clone();
     let mut context = context(node);
     context.has_streams |= keyspace.initial_tablets.is_some();
+    let options = table_defaults(&context.rules);
     let change = move |schema: &Schema| {
         if schema.keyspace(&keyspace.name).is_some() {
             return Err(exists(&asked.name));
         }
-        let mut table = schema_of(&asked, &keyspace.name, id)?;
+        let mut table = schema_of(&asked, (&keyspace.name, id), options.clone())?;
         if let Some(stream) = asked.stream {
             stream.apply(&mut table, runtime::time::wall_micros().div_euclid(1000))?;
         }
@@ -207,7 +208,12 @@ fn replication(copies: usize) -> Property {
     Property { name: named("replication"), value: PropertyValue::Map(pairs) }
 }
 
-fn schema_of(wanted: &Wanted, keyspace: &str, id: TableId) -> Result<TableSchema, Error> {
+/// `options`: of tables of which nothing is said.
+fn schema_of(
+    wanted: &Wanted,
+    (keyspace, id): (&str, TableId),
+    mut options: TableOptions,
+) -> Result<TableSchema, Error> {
     let mut builder = TableSchema::builder(keyspace, &wanted.name, id);
     let mut keys = wanted.keys.iter();
     if let Some((name, ty)) = keys.next() {
@@ -218,7 +224,6 @@ fn schema_of(wanted: &Wanted, keyspace: &str, id: TableId) -> Result<TableSchema
     }
     let (key, value) = (Box::new(Type::Text), Box::new(Type::Blob));
     let map = Type::Map { key, value, frozen: false };
-    let mut options = TableOptions::new();
     let mut tags = wanted.tags.clone();
     if let Some(restored) = &wanted.restored {
         restored.put(&mut tags);

@@ -37,6 +37,7 @@ pub use compaction::checked as checked_compaction;
 pub use derived::{indexed, is_of_index};
 pub use function::definition as function_definition;
 pub use guardrails::Rules;
+pub use table::defaults as table_defaults;
 
 use crate::error::Error;
 use crate::guardrail::Guardrail;

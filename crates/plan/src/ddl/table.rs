@@ -65,8 +65,8 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
     }
 }
 
-/// The options of a table of which nothing is said.
-pub(super) fn defaults(rules: &Rules) -> TableOptions {
+/// The options of a new table of which nothing is said.
+pub fn defaults(rules: &Rules) -> TableOptions {
     let mut defaults = TableOptions::new();
     // What an operator wrote and is none: as if it were not there.
     if let Ok(retry) = speculative_retry(&rules.speculative_retry) {
