@@ -21,7 +21,9 @@
 //!    was written and not synced.
 //!  - *forgotten-when-durable*: a row is removed only when what it proposes is durable.
 //!  - *held-until-decided*, *later-than-held*: as in [`crate::transactions`] and [`super::claims`].
-//!    A start applies what a transaction has proposed and the disk has only where it was learned.
+//!    A start applies what a transaction has proposed, and the disk has, only where just that was
+//!    learned: that a later round was says nothing. The row of one that was aborted may have come
+//!    through a crash, and the later one be of a transaction that the start before has applied.
 
 use crate::coordinator::due::{Due, take_due};
 use crate::coordinator::{Coordinator, own_coordinator};
@@ -302,7 +304,7 @@ pub(crate) async fn finish_all(coordinator: &Coordinator) -> Result<usize, Write
             coordinator.note_held(&place);
         }
         let learned = state.learned;
-        let is_chosen = |it: &Proposal| it.of.is_none() || Some(it.ballot) <= learned;
+        let is_chosen = |it: &Proposal| it.of.is_none() || Some(it.ballot) == learned;
         let alone = state.accepted.filter(|accepted| accepted.ballot.is_alone());
         let Some(Proposal { ballot, mutation, .. }) = alone.filter(is_chosen) else { continue };
         // Checked here: it comes from the disk, and storage trusts what it is given.
