@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
 fn item(bytes: &[u8]) {
     let Ok(item) = Json::parse_bytes(bytes).and_then(attributes) else { return };
     let text = attributes_json(&item);
-    assert_eq!(attributes(Json::parse(text.as_bytes()).expect("our JSON")), Ok(item.clone()));
+    assert_eq!(attributes(Json::parse(&text).expect("our JSON")), Ok(item.clone()));
     assert!(item_size(&item) <= 16 * bytes.len() + 16, "an item is larger than its text");
     for value in item.values() {
         let mut cell = Vec::new();
@@ -42,7 +42,7 @@ fn cell(bytes: &[u8]) {
     let mut out = String::new();
     let written = stored::write_json(bytes, &mut out);
     if let (Ok(value), Ok(())) = (stored::decode(bytes), written) {
-        assert_eq!(Json::parse(out.as_bytes()).and_then(Value::parse), Ok(value));
+        assert_eq!(Json::parse(&out).and_then(Value::parse), Ok(value));
     }
 }
 
@@ -101,7 +101,7 @@ fn request(bytes: &[u8]) {
     {
         let after = applied(&item, &changed);
         let text = attributes_json(&after);
-        assert_eq!(attributes(Json::parse(text.as_bytes()).expect("our JSON")), Ok(after));
+        assert_eq!(attributes(Json::parse(&text).expect("our JSON")), Ok(after));
     }
     if let Some(text) = text("ProjectionExpression")
         && let Ok(selection) = projection(&text, "ProjectionExpression", &known)
