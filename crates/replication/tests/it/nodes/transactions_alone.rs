@@ -219,9 +219,9 @@ fn what_is_committed_is_there_after_a_crash() {
     }
 }
 
-/// What was held by the row of its rounds, and was aborted, stays so though the row has it still after
-/// a crash: when a later transaction that has looked at the partition is applied again, all rounds
-/// before that are over, but they have not all been won.
+/// What was held by the row of its rounds, and was aborted, stays so though the row has it still
+/// after a crash: when a later transaction that has looked at the partition is applied again, all
+/// rounds before that are over, but they have not all been won.
 #[test]
 fn what_was_aborted_is_not_applied_with_what_came_later() {
     // What fits in memory, and what not, is drawn: one in eight of what is held.
