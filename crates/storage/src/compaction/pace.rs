@@ -4,7 +4,8 @@
 //!  - *controller*: the shares of merges follow the backlog of all tables of the shard, beside its
 //!    memory: little while there is little to do, all that statements have when merges fall far
 //!    behind. So under writes of one pace the backlog comes to rest where merges keep up with
-//!    them, and reads are not held up more than that takes.
+//!    them, and reads are not held up more than that takes. While a table is filled with what was
+//!    there before it, which somebody waits for, merges that are not far behind give way to that.
 //!  - *limited*: merges ask the disk for no more bytes a second than `Pace` says, reads and writes
 //!    counted: both take of what a disk can do, and whether a merge reads more than it writes is
 //!    for nobody to know. A quarter of a second's worth may go at once, and what one batch takes.
@@ -18,6 +19,11 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_millis(250);
 /// Shares where nobody says what the most is.
 const SHARES_MAX: u32 = 1000;
+
+/// What is left of the shares while a table is filled, and the backlog up to which that holds, in
+/// parts of the memory.
+const GIVES_WAY: u32 = 5;
+const FAR_BEHIND: f64 = 15.0;
 
 /// How fast merges may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,13 +60,15 @@ fn shares_for(normalized: f64) -> u32 {
 }
 
 impl Pace {
-    pub(crate) fn shares(&self, normalized: f64) -> u32 {
+    /// `fills`: whether a table is being filled.
+    pub(crate) fn shares(&self, normalized: f64, fills: bool) -> u32 {
         debug_assert!(!normalized.is_nan(), "controller: a backlog of {normalized}");
-        match (self.static_shares, self.shares_max) {
-            (0, 0) => shares_for(normalized).min(SHARES_MAX),
-            (0, shares_max) => shares_for(normalized).min(shares_max),
-            (shares, _) => shares,
+        if self.static_shares != 0 {
+            return self.static_shares;
         }
+        let most = if self.shares_max == 0 { SHARES_MAX } else { self.shares_max };
+        let shares = shares_for(normalized).min(most);
+        if fills && normalized < FAR_BEHIND { shares / GIVES_WAY } else { shares }
     }
 }
 
@@ -145,12 +153,15 @@ mod tests {
         for (normalized, shares) in
             [(0.0, 50), (0.75, 75), (1.5, 100), (15.75, 550), (30.0, 1000), (1e9, 1000)]
         {
-            assert_eq!(Pace::default().shares(normalized), shares, "{normalized}");
+            assert_eq!(Pace::default().shares(normalized, false), shares, "{normalized}");
         }
+        let all = |pace: Pace, fills| [0.0, 14.9, 30.0].map(|backlog| pace.shares(backlog, fills));
+        assert_eq!(all(Pace::default(), true), [10, 104, 1000], "those far behind go on");
         let limited = Pace { shares_max: 200, ..Pace::default() };
-        assert_eq!([0.0, 30.0].map(|backlog| limited.shares(backlog)), [50, 200]);
+        assert_eq!(all(limited, false), [50, 200, 200]);
+        assert_eq!(all(limited, true), [10, 40, 200]);
         let fixed = Pace { static_shares: 300, ..limited };
-        assert_eq!([0.0, 30.0].map(|backlog| fixed.shares(backlog)), [300, 300]);
+        assert_eq!(all(fixed, true), [300; 3], "an operator knows better");
     }
 
     #[test]

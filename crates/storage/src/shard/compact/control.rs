@@ -26,7 +26,8 @@ impl Shard {
             let pacer = &self.compactions.pacer;
             let normalized = backlog / self.config.memory_bytes.max(1) as f64;
             debug_assert!(0.0 <= normalized, "controller: a backlog of {normalized}");
-            let shares = pacer.pace.get().shares(normalized).max(1);
+            let fills = self.tables.borrow().values().any(|table| table.filling.get());
+            let shares = pacer.pace.get().shares(normalized, fills).max(1);
             if shares != set {
                 group::set_shares(group::COMPACTION, shares);
                 set_shares(IoClass::Compaction, shares);
