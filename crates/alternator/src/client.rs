@@ -1,4 +1,7 @@
 //! The clients of a shard: whom it serves, as `system.clients` shows them.
+//!
+//! Invariants
+//!  - *bounded*: what a client says of itself is kept up to so many bytes.
 
 use crate::level::Level;
 use cluster::Access;
@@ -8,6 +11,9 @@ use std::cell::{OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tls::Agreed;
+
+/// Bytes of `User-Agent` that are kept.
+const AGENT_BYTES_MAX: usize = 256;
 
 /// A client, as `system.clients` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +56,7 @@ impl Seat {
     ) -> Option<Duration> {
         self.agent.get_or_init(|| {
             let agent = headers.get(USER_AGENT)?.as_bytes();
-            Some(String::from_utf8_lossy(agent).into_owned())
+            Some(kept(agent))
         });
         if self.user.borrow().as_ref() != role {
             *self.user.borrow_mut() = role.cloned();
@@ -70,5 +76,23 @@ impl Seat {
             group: group::name(group).unwrap_or_default(),
             agreed: self.agreed.clone(),
         }
+    }
+}
+
+/// What is kept of what a client says of itself. (*bounded*)
+fn kept(agent: &[u8]) -> String {
+    String::from_utf8_lossy(&agent[..agent.len().min(AGENT_BYTES_MAX)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_say_of_themselves_is_cut() {
+        assert_eq!(kept(b"Boto3/1.40"), "Boto3/1.40");
+        assert_eq!(kept(&[b'x'; 16 << 10]), "x".repeat(AGENT_BYTES_MAX));
+        // No text at all is none that anybody has to fear.
+        assert_eq!(kept(b"\xffa"), "\u{fffd}a");
     }
 }
