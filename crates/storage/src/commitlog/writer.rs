@@ -135,7 +135,8 @@ pub(crate) struct State {
     /// Why a log that insists cannot write now.
     failing: Option<IoError>,
     pub(crate) create_error: Option<IoError>,
-    flush_wanted: HashSet<TableId>,
+    /// Tables whose entries are in the way, and the newest segment that has such.
+    flush_wanted: HashMap<TableId, SegmentId>,
     /// For each segment that a restart would replay, by table: the oldest timestamp of the data in
     /// it that memtables do not have any more.
     pub(crate) flushed: BTreeMap<SegmentId, HashMap<TableId, i64>>,
@@ -325,7 +326,7 @@ impl Commitlog {
             failures: VecDeque::new(),
             failing: None,
             create_error: None,
-            flush_wanted: HashSet::default(),
+            flush_wanted: HashMap::default(),
             flushed: BTreeMap::new(),
             spare: Vec::new(),
             stats: LogStats::default(),
@@ -537,21 +538,54 @@ impl Commitlog {
         let held = state.closed.len() as u64 + 1;
         let excess = (held * segment).saturating_sub(self.limit.get() / 2);
         let oldest = excess.div_ceil(segment) as usize;
-        let before = state.flush_wanted.len();
-        for dirty in state.closed.values().take(oldest) {
-            state.flush_wanted.extend(dirty.keys());
+        let ids: Vec<_> = state.closed.keys().take(oldest).copied().collect();
+        // Where the disk has little room a restart shall have little to replay: what it makes of
+        // the log takes room, and the log gives none back before its end.
+        let all = self.is_restricted().then(|| state.closed.keys().last().copied()).flatten();
+        self.want_flushed(state, &ids, all);
+    }
+
+    /// Asks for flushes of all that is in these closed segments; and of what the same tables have
+    /// in segments up to `newest`, if there is one.
+    fn want_flushed(&self, state: &mut State, ids: &[SegmentId], newest: Option<SegmentId>) {
+        let mut is_news = false;
+        for id in ids {
+            let up_to = newest.map_or(*id, |newest| newest.max(*id));
+            for table in state.closed.get(id).into_iter().flat_map(|dirty| dirty.keys()) {
+                let before = state.flush_wanted.get(table).copied();
+                if before < Some(up_to) {
+                    state.flush_wanted.insert(*table, up_to);
+                    is_news = true;
+                }
+            }
         }
-        if before < state.flush_wanted.len() {
+        if is_news {
             state.stats.flush_requests += 1;
             self.pressure.notify_one();
         }
     }
 
-    /// Tables that should be flushed so that log space comes free.
-    pub(crate) fn take_flush_wanted(&self) -> Vec<TableId> {
+    /// Tables that should be flushed so that log space comes free: what they have in the segments
+    /// up to that one. What is being flushed already may be asked for again.
+    pub(crate) fn take_flush_wanted(&self) -> Vec<(TableId, SegmentId)> {
         let mut wanted: Vec<_> = self.state.borrow_mut().flush_wanted.drain().collect();
         wanted.sort_unstable();
         wanted
+    }
+
+    /// No memtable has what was taken: unless that was let go of meanwhile, it is to be taken again.
+    pub(crate) fn want_later(&self, table: TableId, newest: SegmentId) {
+        let mut state = self.state.borrow_mut();
+        let mut older = state.closed.range(..=newest);
+        if older.any(|(_, dirty)| dirty.contains_key(&table)) {
+            let wanted = state.flush_wanted.entry(table).or_insert(newest);
+            *wanted = newest.max(*wanted);
+        }
+    }
+
+    /// Whether some flush is wanted.
+    pub(crate) fn wants_flush(&self) -> bool {
+        !self.state.borrow().flush_wanted.is_empty()
     }
 
     /// Waits until an item is as durable as the mode promises at the time of an answer.
@@ -702,9 +736,7 @@ impl Commitlog {
         state.synced = state.synced.max(chunk);
         assert!(state.synced <= state.written, "synced-is-written: {} is not", state.synced);
         assert!(state.written < state.filling, "chunks-in-order: {} is filled", state.written);
-        let tables: Vec<_> = state.closed.get(&id).into_iter().flat_map(|d| d.keys()).collect();
-        state.flush_wanted.extend(tables);
-        self.pressure.notify_one();
+        self.want_flushed(state, &[id], None);
     }
 
     /// What `held` counts is durable elsewhere, or gone for good; `oldest` is the oldest timestamp
@@ -797,14 +829,9 @@ impl Commitlog {
             state.wanted = true;
             self.keep.notify_one();
         }
-        let before = state.flush_wanted.len();
-        for (_, dirty) in state.closed.iter().filter(|(id, _)| has(&state.flushed, **id)) {
-            state.flush_wanted.extend(dirty.keys());
-        }
-        if before < state.flush_wanted.len() {
-            state.stats.flush_requests += 1;
-            self.pressure.notify_one();
-        }
+        let ids: Vec<_> = state.closed.keys().copied().collect();
+        let ids: Vec<_> = ids.into_iter().filter(|id| has(&state.flushed, *id)).collect();
+        self.want_flushed(state, &ids, None);
     }
 
     /// Before this place lie all entries appended so far, after it all later ones.

@@ -210,6 +210,10 @@ impl Memtable {
     pub(crate) fn newest_segment(&self) -> Option<SegmentId> {
         self.held.borrow().counts.iter().map(|(segment, _)| *segment).max()
     }
+    /// Whether it holds entries of that segment of the log, or of an older one.
+    pub(crate) fn holds_up_to(&self, segment: SegmentId) -> bool {
+        self.held.borrow().counts.iter().any(|(held, _)| *held <= segment)
+    }
     /// Notes that an applied mutation has its entry in that segment.
     pub(crate) fn hold(&self, segment: SegmentId) {
         assert!(!self.sealed.get(), "sealed-is-final: an entry of {segment:?}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::WriteError;
+use crate::table::{GATE_UNITS, pass_gate};
 use std::cell::Cell;
 use testkit::{Fault, SimNode};
 
@@ -130,6 +131,44 @@ fn what_is_larger_than_a_segment_survives_beside_small_writes() {
         storage.flush_all().await.unwrap();
         runtime::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(storage.log_stats(Log::Data).unwrap().segments, 1);
+    });
+}
+
+#[test]
+fn what_is_being_flushed_for_the_log_is_not_flushed_again() {
+    SimNode::new(16, 1).run(async {
+        let storage = open(Config { memtable_bytes_max: 64 << 20, ..config() }).await;
+        let table = storage.shard().table(schema(1, "t1").id).unwrap();
+        // The disk is slow: a flush does not come to its end for as long as this is held.
+        let gate = pass_gate(&table, GATE_UNITS).await;
+        let write_segments = async |from: u64, more: u64| {
+            for row in 0..1000 {
+                if from + more <= storage.log_stats(Log::Data).unwrap().segments {
+                    return;
+                }
+                let value = vec![row as u8; 5000];
+                storage.apply(write(&schema(1, "t1"), 1, row % 7, row as i64, &value)).await.unwrap();
+            }
+            panic!("the log has {:?}", storage.log_stats(Log::Data));
+        };
+        // Beyond half of what the log may have.
+        write_segments(0, 10).await;
+        assert_eq!(table.sealed_memtables().len(), 1);
+        storage.apply(write(&schema(2, "t2"), 1, 1, 1, b"late")).await.unwrap();
+        write_segments(10, 4).await;
+        assert_eq!(table.sealed_memtables().len(), 1, "what was written since is not in the way");
+        let other = storage.shard().table(schema(2, "t2").id).unwrap();
+        assert_eq!(other.sealed_memtables().len(), 0, "nor is what another table wrote late");
+        drop(gate);
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(table.sealed_memtables().len(), 0);
+        let left = storage.log_stats(Log::Data).unwrap().segments;
+        assert!((4..=7).contains(&left), "{left} segments are left of 14");
+        // The oldest of what is left has to go now, of both tables.
+        write_segments(0, 8).await;
+        write_segments(8, 1).await;
+        runtime::time::sleep(Duration::from_secs(1)).await;
+        assert!(storage.log_stats(Log::Data).unwrap().segments <= 8);
     });
 }
 

@@ -16,6 +16,7 @@
 mod division;
 
 use super::{Shard, backup};
+use crate::commitlog::SegmentId;
 use crate::compaction::windows_of;
 use crate::error::StorageError;
 use crate::memtable::dirty::{Dirty, flush_shares};
@@ -89,10 +90,12 @@ impl Shard {
         loop {
             self.divide_memory();
             for log in self.logs() {
-                for id in log.take_flush_wanted() {
+                for (id, newest) in log.take_flush_wanted() {
                     let table = self.tables.borrow().get(&id).cloned();
-                    if let Some(table) = table {
-                        self.seal_all(&table);
+                    if let Some(table) = table
+                        && !self.seal_up_to(&table, newest)
+                    {
+                        log.want_later(id, newest);
                     }
                 }
             }
@@ -131,6 +134,9 @@ impl Shard {
             }
             self.divide_memory();
             self.tell_blocked(&mut told);
+            if self.logs().any(|log| log.wants_flush()) {
+                self.pressure.notify_one();
+            }
             sleep(CONTROL_PERIOD).await;
         }
     }
@@ -177,6 +183,22 @@ impl Shard {
     /// Seals all memtables of a table.
     pub(crate) fn seal_all(&self, table: &Rc<Table>) -> Vec<Rc<Memtable>> {
         table.tablets().iter().filter_map(|tablet| self.seal(table, tablet)).collect()
+    }
+
+    /// Seals the memtables that hold log entries of that segment or older ones. What was written
+    /// since is not in the way of the log, so a flush that is slow is not followed by others at
+    /// once. False: no memtable holds such entries, the sealed ones included; they are logged and
+    /// not applied yet.
+    fn seal_up_to(&self, table: &Rc<Table>, newest: SegmentId) -> bool {
+        let mut is_found = false;
+        for tablet in table.tablets().iter() {
+            let active = tablet.active.borrow().clone();
+            if active.holds_up_to(newest) {
+                self.seal(table, tablet);
+            }
+            is_found |= tablet.sealed.borrow().iter().any(|one| one.holds_up_to(newest));
+        }
+        is_found
     }
 
     /// Seals the memtables that hold what was replayed.
