@@ -573,7 +573,8 @@ impl Commitlog {
         wanted
     }
 
-    /// No memtable has what was taken: unless that was let go of meanwhile, it is to be taken again.
+    /// No memtable has what was taken: unless that was let go of meanwhile, it is to be taken
+    /// again.
     pub(crate) fn want_later(&self, table: TableId, newest: SegmentId) {
         let mut state = self.state.borrow_mut();
         let mut older = state.closed.range(..=newest);

@@ -147,7 +147,8 @@ fn what_is_being_flushed_for_the_log_is_not_flushed_again() {
                     return;
                 }
                 let value = vec![row as u8; 5000];
-                storage.apply(write(&schema(1, "t1"), 1, row % 7, row as i64, &value)).await.unwrap();
+                let new = write(&schema(1, "t1"), 1, row % 7, row as i64, &value);
+                storage.apply(new).await.unwrap();
             }
             panic!("the log has {:?}", storage.log_stats(Log::Data));
         };
