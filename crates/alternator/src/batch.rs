@@ -8,7 +8,7 @@
 use crate::capacity::{Capacity, write_consumed};
 use crate::error::Error;
 use crate::filter::{Filter, selection_of};
-use crate::json::{Json, Object};
+use crate::json::{Cursor, Json, Kind, Object};
 use crate::key::Key;
 use crate::led::item_of;
 use crate::met::Op;
@@ -16,11 +16,11 @@ use crate::node::{Caller, Node};
 use crate::options::Isolation;
 use crate::owner::execute;
 use crate::paths;
-use crate::request::Request;
+use crate::request::{self, Request};
 use crate::row::{Moment, Row, command_of_item, mutation};
 use crate::table::Table;
 use crate::traced;
-use crate::value::{attributes, item_size, write_attributes};
+use crate::value::{Map, item_size, take_attributes, write_attributes};
 use crate::write::{Operation, Write};
 use auth::Permission;
 use mutation::page::PageView;
@@ -34,12 +34,24 @@ const KEYS_MAX: usize = 100;
 /// Partitions that are read at the same time.
 const READS_AT_ONCE: usize = 16;
 
-/// A write of a batch, with the part of the request that it comes from.
+/// A write of a batch.
 struct Part<'a> {
     table: Table,
     operation: Operation,
-    write: Write,
-    parameters: Json<'a>,
+    counts_as: Op,
+    key: Key,
+    /// Bytes of the item that the request has, and of the part of the request that it comes from.
+    bytes: usize,
+    text_bytes: usize,
+    made: Made<'a>,
+}
+
+/// What is done for a part.
+enum Made<'a> {
+    /// It is decided, without the item as it is, and is written with the others; `None`: nothing.
+    Plain(Option<BatchEntry>),
+    /// It is a round of its own, which is told the parameters.
+    Round(Write, Json<'a>),
 }
 
 /// `BatchWriteItem`
@@ -52,14 +64,14 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
         false => None,
     };
     let consumed = count(node, &parts, before.as_deref());
-    let mut plain = Vec::new();
-    for part in parts {
-        let Part { table, operation, write, parameters } = part;
-        if node.isolation(&table) == Isolation::Always {
-            execute((node, caller), &table, (operation, write), parameters.text()).await?;
-            continue;
+    let mut plain = Vec::with_capacity(parts.len());
+    for Part { table, operation, made, .. } in parts {
+        match made {
+            Made::Plain(entry) => plain.extend(entry),
+            Made::Round(write, parameters) => {
+                execute((node, caller), &table, (operation, write), parameters.text()).await?;
+            }
         }
-        plain.extend(entry(&table, &write, Moment::of(node.timestamp()))?);
     }
     if !plain.is_empty() {
         write_plainly(node, plain).await?;
@@ -110,19 +122,17 @@ fn count(node: &Node, parts: &[Part<'_>], before: Option<&[usize]>) -> BTreeMap<
         let name = &of_table[0].table.name;
         let counted = node.met.of_table(id(&of_table[0]), name);
         counted.batch(Op::BATCH_WRITE, of_table.len());
-        let is_plain = node.isolation(&of_table[0].table) != Isolation::Always;
         let mut of_all = 0;
         for part in of_table {
-            let bytes = part.write.bytes();
-            let larger = before.map(|before| bytes.max(before[at]));
+            let larger = before.map(|before| part.bytes.max(before[at]));
             at += 1;
-            of_all += Capacity::of_write(larger.unwrap_or_else(|| part.parameters.text().len()));
+            of_all += Capacity::of_write(larger.unwrap_or(part.text_bytes));
             // Those by rounds are counted when they are judged.
-            if is_plain {
-                let larger = larger.unwrap_or(bytes);
+            if let Made::Plain(_) = part.made {
+                let larger = larger.unwrap_or(part.bytes);
                 for counted in [&node.met.all, &*counted] {
                     counted.written(part.operation.op(), Capacity::of_write(larger));
-                    counted.sized(part.write.counts_as, larger);
+                    counted.sized(part.counts_as, larger);
                 }
             }
         }
@@ -136,9 +146,9 @@ fn count(node: &Node, parts: &[Part<'_>], before: Option<&[usize]>) -> BTreeMap<
 async fn sizes_before(node: &Node, parts: &[Part<'_>]) -> Result<Vec<usize>, Error> {
     let mut sizes = Vec::with_capacity(parts.len());
     for some in parts.chunks(READS_AT_ONCE) {
-        let reads = some.iter().map(|Part { table, write, .. }| async move {
-            let command = command_of_item(table, &write.key);
-            let page = node.read(table, write.key.token(), &command, true).await?;
+        let reads = some.iter().map(|Part { table, key, .. }| async move {
+            let command = command_of_item(table, key);
+            let page = node.read(table, key.token(), &command, true).await?;
             Ok::<_, Error>(item_of(table, &command, &page)?.as_ref().map_or(0, item_size))
         });
         for size in join_all(reads).await {
@@ -159,56 +169,97 @@ fn no_items() -> Error {
 fn parts<'a>(node: &Node, caller: &Caller, request: &Request<'a>) -> Result<Vec<Part<'a>>, Error> {
     let mut parts = Vec::new();
     let most = node.options.batch_items_max();
-    let mut seen = HashSet::default();
-    for (name, list) in request.need_object("RequestItems")?.members() {
+    let mut json = request.need_object("RequestItems")?.cursor();
+    json.open();
+    while let Some(name) = json.member() {
         let table = node.table(&name)?;
         node.check(caller, Permission::Modify, &table)?;
-        for json in list.elements() {
-            let part = part(&table, json)?;
-            if parts.len() == most {
-                return Err(Error::validation(format!(
-                    "Invalid length of BatchWriteItem command, got more items than the maximum \
-                     {most} (from configuration variable alternator_max_items_in_batch_write)"
-                )));
+        let before = parts.len();
+        if json.kind() == Kind::Array {
+            json.open();
+            while json.element() {
+                let part = part(node, &table, &mut json)?;
+                if parts.len() == most {
+                    return Err(Error::validation(format!(
+                        "Invalid length of BatchWriteItem command, got more items than the maximum \
+                         {most} (from configuration variable alternator_max_items_in_batch_write)"
+                    )));
+                }
+                parts.push(part);
             }
-            let Key { partition, clustering } = part.write.key.clone();
-            if !seen.insert((table.entry.schema.id, partition, clustering)) {
-                return Err(Error::validation("Provided list of item keys contains duplicates"));
-            }
-            parts.push(part);
+        } else {
+            json.value();
         }
-        if list.elements().next().is_none() {
+        if parts.len() == before {
             return Err(no_items());
         }
     }
-    if parts.is_empty() { Err(no_items()) } else { Ok(parts) }
+    match has_twice(&parts) {
+        _ if parts.is_empty() => Err(no_items()),
+        true => Err(Error::validation("Provided list of item keys contains duplicates")),
+        false => Ok(parts),
+    }
 }
 
-fn part<'a>(table: &Table, json: Json<'a>) -> Result<Part<'a>, Error> {
-    let mut members = json.members();
+fn has_twice(parts: &[Part<'_>]) -> bool {
+    let mut seen = HashSet::default();
+    let places = parts.iter().map(|part| {
+        let Key { partition, clustering } = &part.key;
+        (part.table.entry.schema.id, partition, clustering)
+    });
+    !places.into_iter().all(|place| seen.insert(place))
+}
+
+/// The write that is taken next. Each byte of it is looked at once.
+fn part<'a>(node: &Node, table: &Table, json: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
     let unknown = || {
         Error::validation("Supplied WriteRequest is empty or unknown: PutRequest or DeleteRequest")
     };
-    let (name, parameters) = members.next().ok_or_else(unknown)?;
-    if members.next().is_some() {
+    if json.kind() != Kind::Object {
+        return Err(unknown());
+    }
+    json.open();
+    let name = json.member().ok_or_else(unknown)?;
+    let (operation, what) = match &*name {
+        "PutRequest" => (Operation::Put, "Item"),
+        "DeleteRequest" => (Operation::Delete, "Key"),
+        _ => return Err(unknown()),
+    };
+    let start = json.clone();
+    let given = parameter(json, &name, what)?;
+    let parameters = json.since(&start);
+    if json.member().is_some() {
         return Err(Error::validation(
             "Supplied AttributeValue has more than one datatypes set: a WriteRequest is one \
              PutRequest or one DeleteRequest",
         ));
     }
-    let request = Request::of(parameters, &name)?;
-    let (operation, write) = match &*name {
-        "PutRequest" => {
-            let item = attributes(request.need_object("Item")?)?;
-            (Operation::Put, Write::put(table, item)?)
-        }
-        "DeleteRequest" => {
-            let key = attributes(request.need_object("Key")?)?;
-            (Operation::Delete, Write::delete(table, key)?)
-        }
-        _ => return Err(unknown()),
+    let write = match operation {
+        Operation::Put => Write::put(table, given)?,
+        _ => Write::delete(table, given)?,
     };
-    Ok(Part { table: table.clone(), operation, write, parameters })
+    let (bytes, counts_as, key) = (write.bytes(), write.counts_as, write.key.clone());
+    let made = match node.isolation(table) {
+        Isolation::Always => Made::Round(write, parameters),
+        _ => Made::Plain(entry(table, &write, Moment::of(node.timestamp()))?),
+    };
+    let text_bytes = parameters.text().len();
+    Ok(Part { table: table.clone(), operation, counts_as, key, bytes, text_bytes, made })
+}
+
+/// The attributes that the object which is taken next has under a name.
+fn parameter(json: &mut Cursor<'_>, of: &str, name: &str) -> Result<Map, Error> {
+    request::check_object(json.kind(), of)?;
+    let mut found = None;
+    json.open();
+    while let Some(known) = json.member() {
+        match found.is_none() && known == name && json.kind() != Kind::Null {
+            true if json.kind() == Kind::Object => found = Some(take_attributes(json, 1)?),
+            true => return Err(request::wrong(name, json.value(), "an object")),
+            false => drop(json.value()),
+        }
+    }
+    found.ok_or_else(|| request::missing(name))
 }
 
 /// What is read of a table.

@@ -31,6 +31,10 @@ use mutation::page::{PageView, Partitions, ReadCommand, Resume, RingBound, SendR
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Rows of a page of the table that are turned into JSON before others may have the shard.
 const ROWS_PER_STEP: usize = 64;
+/// Of an answer beside its items, where no key is long.
+const ANSWER_BYTES: usize = 256;
+/// Of an item in JSON beside what it is in a page: names of its key, types, what stands between.
+const ITEM_BYTES: usize = 64;
 const SEGMENTS_MAX: i64 = 1_000_000;
 const HASH: model::ColumnKind = model::ColumnKind::PartitionKey;
 
@@ -388,10 +392,13 @@ async fn run(
 ) -> Result<String, Error> {
     let page = read((node, caller), &mut ask, nothing).await?;
     let Page { items, count, scanned, last, halves } = page;
-    let mut out = String::with_capacity(items.len() + 128);
+    let mut out = String::with_capacity(items.len() + ANSWER_BYTES);
     let mut object = Object::open(&mut out);
     if !ask.counts_only {
-        object.json("Items", &format!("[{items}]"));
+        let out = object.member("Items");
+        out.push('[');
+        out.push_str(&items);
+        out.push(']');
     }
     object.json("Count", &count.to_string()).json("ScannedCount", &scanned.to_string());
     if let Some(key) = last {
@@ -469,6 +476,13 @@ fn key_before(ask: &Ask, resume: &Resume) -> Option<(Vec<u8>, Vec<u8>)> {
 async fn take(ask: &Ask, page: &[u8], progress: &mut Progress) -> Result<(), Error> {
     let view = PageView::trusted(page, ask.command.layout());
     let mut last: Option<(&[u8], &[u8])> = None;
+    if !ask.counts_only && ask.filter.condition.is_none() {
+        let of_rows = view.partitions().map(|partition| {
+            let row_bytes = ITEM_BYTES + partition.key().len();
+            partition.row_count() * row_bytes
+        });
+        progress.items.reserve(page.len() + of_rows.sum::<usize>());
+    }
     for partition in view.partitions() {
         for (at, row) in partition.rows().enumerate() {
             if at % ROWS_PER_STEP == ROWS_PER_STEP - 1 {

@@ -18,6 +18,16 @@ fn no_object(what: &str, found: Kind) -> Error {
     Error::serialization(format!("{what} is {}, not an object", found.name()))
 }
 
+/// Refuses parameters, called `what`, that are no object.
+pub(crate) fn check_object(found: Kind, what: &str) -> Result<(), Error> {
+    if found == Kind::Object { Ok(()) } else { Err(no_object(what, found)) }
+}
+
+/// What a parameter that has to be there is missed with.
+pub(crate) fn missing(name: &str) -> Error {
+    Error::validation(format!("One or more parameter values were invalid: {name} is missing"))
+}
+
 /// Room for parameters, more than most requests have.
 const FIELDS: usize = 8;
 
@@ -62,11 +72,7 @@ impl<'a> Request<'a> {
 
     /// One that has to be there.
     pub(crate) fn need(&self, name: &str) -> Result<Json<'a>, Error> {
-        self.get(name).ok_or_else(|| {
-            Error::validation(format!(
-                "One or more parameter values were invalid: {name} is missing"
-            ))
-        })
+        self.get(name).ok_or_else(|| missing(name))
     }
 
     pub(crate) fn string(&self, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
@@ -178,6 +184,6 @@ impl<'a> Request<'a> {
     }
 }
 
-fn wrong(name: &str, json: Json<'_>, expected: &str) -> Error {
+pub(crate) fn wrong(name: &str, json: Json<'_>, expected: &str) -> Error {
     Error::serialization(format!("{name} is {}, not {expected}", json.kind().name()))
 }

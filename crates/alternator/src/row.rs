@@ -6,11 +6,11 @@
 //!  - *put-replaces*: a put deletes what was there before it, under its own cells.
 
 use crate::error::Error;
-use crate::json::{Object, write_string};
+use crate::json::Object;
 use crate::key::{Key, value_of};
 use crate::table::{ATTRIBUTES, Table};
 use crate::update::Changed;
-use crate::value::{Map, Value, stored};
+use crate::value::{Map, Value, stored, write_text};
 use model::key::{clustering_components, split_partition_key};
 use model::{ColumnId, TableSchema, value};
 use mutation::collection::CollectionWriter;
@@ -297,14 +297,13 @@ impl Part<'_> {
 
     fn write(self, out: &mut String) -> Result<(), Error> {
         match self {
-            Part::Column(model::Type::Text, bytes) if std::str::from_utf8(bytes).is_ok() => {
-                let text = String::from_utf8_lossy(bytes);
-                out.push_str("{\"S\":");
-                write_string(&text, out);
-                out.push('}');
-                Ok(())
-            }
             Part::Column(ty, bytes) => {
+                if *ty == model::Type::Text
+                    && let Ok(text) = std::str::from_utf8(bytes)
+                {
+                    write_text(text, out);
+                    return Ok(());
+                }
                 value_of(ty, bytes).write(out);
                 Ok(())
             }

@@ -103,10 +103,14 @@ impl Value {
             ))
         };
         let mut text = || json.string().ok_or_else(|| wrong("a string"));
+        // Most have one of these, each of which is one byte.
+        match name.as_bytes() {
+            b"S" => return Ok(Value::S(text()?.into_owned())),
+            b"N" => return Ok(Value::N(Number::parse(&text()?)?)),
+            b"B" => return Ok(Value::B(binary(&text()?)?)),
+            _ => {}
+        }
         match name {
-            "S" => Ok(Value::S(text()?.into_owned())),
-            "N" => Ok(Value::N(Number::parse(&text()?)?)),
-            "B" => Ok(Value::B(binary(&text()?)?)),
             "BOOL" => Ok(Value::Bool(json.value().bool().ok_or_else(|| wrong("a boolean"))?)),
             "NULL" => null(json.value()),
             "M" if found == Kind::Object => Ok(Value::M(take_attributes(json, depth + 1)?)),
@@ -148,6 +152,9 @@ impl Value {
 
     /// Appends it as JSON.
     pub fn write(&self, out: &mut String) {
+        if let Value::S(text) = self {
+            return write_text(text, out);
+        }
         let mut object = Object::open(out);
         let out = object.member(self.type_name());
         match self {
@@ -255,6 +262,15 @@ fn write_number(number: Number, out: &mut String) {
     let _ = write!(out, "\"{number}\"");
 }
 
+/// Appends a value that is a text.
+pub fn write_text(text: &str, out: &mut String) {
+    // Whatever it is, most texts are copied as they are.
+    out.reserve(text.len() + "{\"S\":\"\"}".len());
+    out.push_str("{\"S\":");
+    write_string(text, out);
+    out.push('}');
+}
+
 /// Appends bytes as they go into JSON.
 pub fn write_binary(bytes: &[u8], out: &mut String) {
     out.push('"');
@@ -287,8 +303,8 @@ pub fn attributes(json: Json<'_>) -> Result<Map, Error> {
     }
 }
 
-/// Those of the object that is taken next.
-fn take_attributes(json: &mut Cursor<'_>, depth: usize) -> Result<Map, Error> {
+/// Those of the object that is taken next, which are at that depth of an item.
+pub fn take_attributes(json: &mut Cursor<'_>, depth: usize) -> Result<Map, Error> {
     let mut map = Map::new();
     json.open();
     while let Some(name) = json.member() {

@@ -10,9 +10,9 @@
 //! Invariants
 //!  - *foreign-is-damaged*: no bytes make a reader panic: CQL may have written them.
 
-use super::{Value, write_binary};
+use super::{Value, write_binary, write_text};
 use crate::error::Error;
-use crate::json::{Json, Object, write_string};
+use crate::json::{Json, Object};
 use crate::number::Number;
 
 const TEXT: u8 = 0;
@@ -65,13 +65,19 @@ pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
 /// Appends the value of a cell as JSON, without making it.
 pub fn write_json(bytes: &[u8], out: &mut String) -> Result<(), Error> {
     let (tag, rest) = bytes.split_first().ok_or_else(damaged)?;
-    if *tag == JSON {
-        out.push_str(Json::parse_bytes(rest).map_err(|_| damaged())?.text());
-        return Ok(());
+    match *tag {
+        TEXT => {
+            write_text(text(rest)?, out);
+            return Ok(());
+        }
+        JSON => {
+            out.push_str(Json::parse_bytes(rest).map_err(|_| damaged())?.text());
+            return Ok(());
+        }
+        _ => {}
     }
     let mut object = Object::open(out);
     match *tag {
-        TEXT => write_string(text(rest)?, object.member("S")),
         BYTES => write_binary(rest, object.member("B")),
         BOOL => object.member("BOOL").push_str(if flag(rest)? { "true" } else { "false" }),
         NUMBER => {
