@@ -203,40 +203,73 @@ impl Walk<'_> {
     }
 }
 
-/// Bytes that are looked at together: of so many the compiler makes few instructions.
-const BLOCK: usize = 32;
-
 /// Where the first byte stands, from there on, that a string does not have as it is: a quote, a
 /// backslash or a control character; the end, if there is none.
+#[inline]
 pub(super) fn plain_until(text: &[u8], from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
-    let (blocks, _) = rest.as_chunks::<BLOCK>();
-    let ends = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    let is_plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |any, byte| any | ends(*byte));
-    let plain = BLOCK * blocks.iter().take_while(is_plain).count();
-    from + plain + plain_in_eights(&rest[plain..])
+    // Most names, and those of types, end here.
+    let Some((eight, after)) = rest.split_first_chunk() else { return from + plain_bytes(rest) };
+    match plain_of_eight(*eight) {
+        8 => from + 8 + plain_bytes(after),
+        plain => from + plain,
+    }
 }
 
-/// How many bytes are plain, eight at a time.
-fn plain_in_eights(text: &[u8]) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH_BITS: u64 = ONES << 7;
-    let (eights, rest) = text.as_chunks::<8>();
-    for (at, eight) in eights.iter().enumerate() {
-        let word = u64::from_le_bytes(*eight);
-        // The lowest byte that is marked is one that is meant; of those above some may not be.
-        let equal = |byte: u8| {
-            let differs = word ^ (ONES * u64::from(byte));
-            differs.wrapping_sub(ONES) & !differs
-        };
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (equal(b'"') | equal(b'\\') | control) & HIGH_BITS;
-        if found != 0 {
-            return 8 * at + found.trailing_zeros() as usize / 8;
+/// How many of these are plain, up to the first that is not.
+#[inline(never)]
+fn plain_bytes(text: &[u8]) -> usize {
+    let mut rest = text;
+    while let Some((block, after)) = rest.split_first_chunk() {
+        match plain_of_block(block) {
+            BLOCK => rest = after,
+            plain => return text.len() - rest.len() + plain,
         }
     }
-    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    8 * eights.len() + rest.iter().position(ends).unwrap_or(rest.len())
+    while let Some((eight, after)) = rest.split_first_chunk() {
+        match plain_of_eight(*eight) {
+            8 => rest = after,
+            plain => return text.len() - rest.len() + plain,
+        }
+    }
+    let plain = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
+    text.len() - rest.len() + plain
+}
+
+fn is_plain(byte: u8) -> bool {
+    (0x20 <= byte) & (byte != b'"') & (byte != b'\\')
+}
+
+/// The same of eight.
+#[inline]
+fn plain_of_eight(eight: [u8; 8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH_BITS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(eight);
+    // The lowest byte that is marked is one that is meant; of those above some may not be.
+    let equal = |byte: u8| {
+        let differs = word ^ (ONES * u64::from(byte));
+        differs.wrapping_sub(ONES) & !differs
+    };
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let found = (equal(b'"') | equal(b'\\') | control) & HIGH_BITS;
+    found.trailing_zeros() as usize / 8
+}
+
+/// Bytes of a block.
+const BLOCK: usize = 32;
+
+/// The same of a block: the least place of a byte that is not plain. Without branches, so that the
+/// compiler makes a few vector instructions of it.
+#[inline]
+fn plain_of_block(block: &[u8; BLOCK]) -> usize {
+    let mut least = BLOCK as u8;
+    for (at, byte) in block.iter().enumerate() {
+        // All bits of the place of a byte that is plain.
+        let place = at as u8 | u8::from(!is_plain(*byte)).wrapping_sub(1);
+        least = least.min(place);
+    }
+    usize::from(least)
 }
 
 #[cfg(test)]
