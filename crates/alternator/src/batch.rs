@@ -51,7 +51,7 @@ enum Made<'a> {
     /// It is decided, without the item as it is, and is written with the others; `None`: nothing.
     Plain(Option<BatchEntry>),
     /// It is a round of its own, which is told the parameters.
-    Round(Write, Json<'a>),
+    Round(Box<Write>, Json<'a>),
 }
 
 /// `BatchWriteItem`
@@ -69,7 +69,7 @@ pub(crate) async fn write(node: &Node, caller: &Caller, body: &str) -> Result<St
         match made {
             Made::Plain(entry) => plain.extend(entry),
             Made::Round(write, parameters) => {
-                execute((node, caller), &table, (operation, write), parameters.text()).await?;
+                execute((node, caller), &table, (operation, *write), parameters.text()).await?;
             }
         }
     }
@@ -240,7 +240,7 @@ fn part<'a>(node: &Node, table: &Table, json: &mut Cursor<'a>) -> Result<Part<'a
     };
     let (bytes, counts_as, key) = (write.bytes(), write.counts_as, write.key.clone());
     let made = match node.isolation(table) {
-        Isolation::Always => Made::Round(write, parameters),
+        Isolation::Always => Made::Round(Box::new(write), parameters),
         _ => Made::Plain(entry(table, &write, Moment::of(node.timestamp()))?),
     };
     let text_bytes = parameters.text().len();
