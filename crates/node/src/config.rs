@@ -239,6 +239,10 @@ fn storage_config(values: &Values, shards: u16) -> Result<storage::Config, Strin
     config.sync = sync;
     config.segment_bytes = segment_bytes;
     config.commitlog_bytes_max = (log_bytes / shards as u64).max(4 * segment_bytes as u64);
+    let threshold = u64::try_from(values.integer("commitlog_flush_threshold_in_mb")).ok();
+    config.commitlog_flush_bytes = threshold.map(|megabytes| (megabytes << 20) / shards as u64);
+    let lifetime = u64::try_from(values.integer("commitlog_max_data_lifetime_in_seconds")).ok();
+    config.commitlog_lifetime = lifetime.filter(|secs| 0 < *secs).map(Duration::from_secs);
     let division = Division::of(per_shard as usize, 0).map_err(|_| {
         let needed = (shards as u64 * SHARD_BYTES_MIN as u64) >> 20;
         format!("option memory: {memory} bytes; {shards} shards need {needed}M at least")

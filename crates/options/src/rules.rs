@@ -194,12 +194,12 @@ fn maintenance(values: &Values) -> Option<Fault> {
 }
 
 fn log(values: &Values) -> Option<Fault> {
-    let name = "commitlog_segment_size_in_mb";
-    let (segment, space) = (values.integer(name), values.integer("commitlog_total_space_in_mb"));
-    (0 < space && space < segment).then(|| Fault {
-        name,
-        text: format!("{segment} MiB do not fit into commitlog_total_space_in_mb ({space})"),
-    })
+    let space = values.integer("commitlog_total_space_in_mb");
+    let of_log = ["commitlog_segment_size_in_mb", "commitlog_flush_threshold_in_mb"];
+    let name = of_log.into_iter().find(|name| 0 < space && space < values.integer(name))?;
+    let megabytes = values.integer(name);
+    let text = format!("{megabytes} MiB do not fit into commitlog_total_space_in_mb ({space})");
+    Some(Fault { name, text })
 }
 
 /// Names and sizes that nobody can have meant.
@@ -290,6 +290,11 @@ mod tests {
             &[("commitlog_total_space_in_mb", "32")],
             &["option commitlog_segment_size_in_mb: 64 MiB do not fit into \
                commitlog_total_space_in_mb (32)"],
+        );
+        check(
+            &[("commitlog_total_space_in_mb", "512"), ("commitlog_flush_threshold_in_mb", "513")],
+            &["option commitlog_flush_threshold_in_mb: 513 MiB do not fit into \
+               commitlog_total_space_in_mb (512)"],
         );
         check(&[("memory", "0")], &["option memory: must not be 0"]);
         check(&[("workdir", "")], &["option workdir: must not be empty"]);

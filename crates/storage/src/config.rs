@@ -40,8 +40,14 @@ pub struct Config {
     /// Size of a segment, in bytes; an entry takes at most half of it.
     pub segment_bytes: usize,
     /// Size of all segments of this shard's data log, in bytes. At half of it the tables of the
-    /// oldest segments are flushed; at all of it writes wait.
+    /// oldest segments are flushed, unless the next says when; at all of it writes wait.
     pub commitlog_bytes_max: u64,
+    /// Bytes of this shard's data log above which the tables of the oldest segments are flushed, as
+    /// long as the disk has room.
+    pub commitlog_flush_bytes: Option<u64>,
+    /// After so long in the data log what was written is flushed; `None`: where little is written
+    /// it stays there for as long as there is room.
+    pub commitlog_lifetime: Option<Duration>,
     /// Memory of all memtables of this shard, in bytes. Half of it may be unspooled (in no
     /// SSTable, finished or not); flushes start at 60 % of that. At either limit writes wait.
     pub memtable_bytes_max: usize,
@@ -130,6 +136,8 @@ impl Config {
             sync: SyncMode::Periodic { period: Duration::from_secs(10) },
             segment_bytes: 32 << 20,
             commitlog_bytes_max: 1 << 30,
+            commitlog_flush_bytes: None,
+            commitlog_lifetime: None,
             memtable_bytes_max: 256 << 20,
             index_cache_bytes: 32 << 20,
             row_cache_bytes_max: usize::MAX,

@@ -21,9 +21,18 @@ pub(super) const LOG: &[OptionRow] = &[
         "Size of the commitlog, in MiB; -1: the node's memory, at most 8192",
     ),
     flag("commitlog_reuse_segments", "true", "Use files again").idle(),
-    number("commitlog_flush_threshold_in_mb", "-1", "MiB after which tables are flushed").idle(),
-    number("commitlog_max_data_lifetime_in_seconds", "86400", "Seconds that writes stay in it")
-        .idle(),
+    number(
+        "commitlog_flush_threshold_in_mb",
+        "-1",
+        "MiB of the commitlog above which the tables of its oldest segments are flushed; -1: half \
+         of commitlog_total_space_in_mb",
+    ),
+    number(
+        "commitlog_max_data_lifetime_in_seconds",
+        "86400",
+        "Seconds after which the tables of a segment are flushed, however little is written; 0: \
+         never",
+    ),
     flag("commitlog_use_o_dsync", "true", "Write with O_DSYNC").idle(),
     flag("commitlog_use_fragmented_entries", "true", "Let an entry span files").idle(),
     flag("commitlog_use_hard_size_limit", "true", "Let writes wait when the log is full").idle(),

@@ -72,6 +72,10 @@ pub(crate) struct LogConfig {
     /// mode.
     pub(crate) insists: bool,
     pub(crate) planted: Option<Planted>,
+    /// Bytes above which the oldest segments are to go; `None`: half of what it may have.
+    pub(crate) flush_bytes: Option<u64>,
+    /// For how long entries may be in it.
+    pub(crate) lifetime: Option<Duration>,
 }
 
 /// Entries per table that are only in the log and in memtables.
@@ -110,6 +114,8 @@ pub(crate) struct State {
     /// Whether the keeper is at work.
     pub(crate) keeping: bool,
     pub(crate) closed: BTreeMap<SegmentId, Dirty>,
+    /// When the first entry of closed segments came; of some that are gone, too.
+    began: BTreeMap<SegmentId, Instant>,
     pub(crate) jobs: VecDeque<Job>,
     /// The segment that the writer is writing to.
     pub(crate) writing: Option<SegmentId>,
@@ -191,6 +197,8 @@ pub(crate) struct Active {
     pub(crate) file: File,
     pub(crate) chunk: ChunkBuffer,
     dirty: Dirty,
+    /// When its first entry came.
+    began: Option<Instant>,
 }
 
 /// A sealed chunk to be written.
@@ -219,6 +227,7 @@ impl Active {
     }
     /// Counts an entry of a table.
     pub(super) fn count(&mut self, table: TableId) {
+        self.began.get_or_insert_with(Instant::now);
         *self.dirty.entry(table).or_insert(0) += 1;
     }
 }
@@ -309,6 +318,7 @@ impl Commitlog {
             wanted: false,
             keeping: false,
             closed: BTreeMap::new(),
+            began: BTreeMap::new(),
             jobs: VecDeque::new(),
             writing: None,
             removable: Vec::new(),
@@ -483,7 +493,7 @@ impl Commitlog {
             let last = state.closed.last_key_value();
             assert!(last.is_none_or(|(last, _)| *last < id), "positions-grow: {id:?} is no later");
             let chunk = ChunkBuffer::new(id, 0, state.spare.pop().unwrap_or_default());
-            state.active = Some(Active { id, file, chunk, dirty: Dirty::default() });
+            state.active = Some(Active { id, file, chunk, dirty: Dirty::default(), began: None });
         }
         self.ask_for_flushes(state);
     }
@@ -491,8 +501,10 @@ impl Commitlog {
     /// Queues the last chunk of the active segment.
     pub(crate) fn close_active(&self, state: &mut State) {
         let Some(active) = state.active.take() else { return };
-        let Active { id, file, chunk, dirty } = active;
+        let Active { id, file, chunk, dirty, began } = active;
         self.queue(state, id, file, chunk, Terminate::Yes);
+        state.began.retain(|id, _| state.closed.contains_key(id));
+        state.began.extend(began.map(|began| (id, began)));
         let before = state.closed.insert(id, dirty);
         assert!(before.is_none(), "released-after-durable: {id:?} is closed twice");
     }
@@ -536,13 +548,38 @@ impl Commitlog {
     pub(crate) fn ask_for_flushes(&self, state: &mut State) {
         let segment = self.config.segment_bytes as u64;
         let held = state.closed.len() as u64 + 1;
-        let excess = (held * segment).saturating_sub(self.limit.get() / 2);
+        let excess = (held * segment).saturating_sub(self.flush_above());
         let oldest = excess.div_ceil(segment) as usize;
         let ids: Vec<_> = state.closed.keys().take(oldest).copied().collect();
         // Where the disk has little room a restart shall have little to replay: what it makes of
         // the log takes room, and the log gives none back before its end.
         let all = self.is_restricted().then(|| state.closed.keys().last().copied()).flatten();
         self.want_flushed(state, &ids, all);
+    }
+
+    /// Bytes above which the oldest segments are to go.
+    fn flush_above(&self) -> u64 {
+        let limit = self.limit.get();
+        match self.config.flush_bytes {
+            Some(bytes) if !self.is_restricted() => bytes.min(limit),
+            _ => limit / 2,
+        }
+    }
+
+    /// Asks for flushes of what is in segments whose first entry came before the time for which it
+    /// may be in the log, and goes on in another one if that at hand is such.
+    pub(crate) fn flush_old(&self) {
+        let Some(lifetime) = self.config.lifetime else { return };
+        let now = Instant::now();
+        let is_old = |began: Instant| began + lifetime <= now;
+        let active = self.state.borrow().active.as_ref().and_then(|active| active.began);
+        if active.is_some_and(is_old) {
+            self.close_segment();
+        }
+        let mut state = self.state.borrow_mut();
+        let old = state.began.iter().filter(|(_, began)| is_old(**began));
+        let ids: Vec<_> = old.map(|(id, _)| *id).collect();
+        self.want_flushed(&mut state, &ids, None);
     }
 
     /// Asks for flushes of all that is in these closed segments; and of what the same tables have
@@ -730,6 +767,7 @@ impl Commitlog {
             let number = state.filling;
             remember(state, number..=number, why);
             state.filling += 1;
+            state.began.extend(active.began.map(|began| (id, began)));
             let before = state.closed.insert(id, active.dirty);
             assert!(before.is_none(), "released-after-durable: {id:?} is closed twice");
         }

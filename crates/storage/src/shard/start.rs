@@ -172,6 +172,8 @@ pub(crate) async fn open_log(
         sparse_allowed: log == Log::Schema,
         insists: log == Log::Schema,
         planted: config.planted,
+        flush_bytes: config.commitlog_flush_bytes.filter(|_| log == Log::Data),
+        lifetime: config.commitlog_lifetime.filter(|_| log == Log::Data),
     };
     Ok(Rc::new(Commitlog::new(log_config, above.max(now), pressure.clone())))
 }

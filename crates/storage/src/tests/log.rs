@@ -174,6 +174,48 @@ fn what_is_being_flushed_for_the_log_is_not_flushed_again() {
 }
 
 #[test]
+fn flushes_begin_above_what_was_set() {
+    SimNode::new(17, 1).run(async {
+        let memtable_bytes_max = 64 << 20;
+        let commitlog_flush_bytes = Some(3 * SEGMENT as u64);
+        let storage = open(Config { memtable_bytes_max, commitlog_flush_bytes, ..config() }).await;
+        let table = storage.shard().table(schema(1, "t1").id).unwrap();
+        let gate = pass_gate(&table, GATE_UNITS).await;
+        for row in 0..1000 {
+            let segments = storage.log_stats(Log::Data).unwrap().segments;
+            assert_eq!(table.sealed_memtables().len(), usize::from(3 < segments), "{segments}");
+            if 5 < segments {
+                break;
+            }
+            storage.apply(write(&schema(1, "t1"), 1, row % 7, 1, &[7; 5000])).await.unwrap();
+        }
+        assert!(!table.sealed_memtables().is_empty(), "the log did not grow");
+        drop(gate);
+    });
+}
+
+#[test]
+fn what_is_written_seldom_does_not_stay_in_the_log() {
+    SimNode::new(18, 1).run(async {
+        let lifetime = Duration::from_secs(100);
+        let storage = open(Config { commitlog_lifetime: Some(lifetime), ..config() }).await;
+        let flushed = |id| storage.table_stats(schema(id, "t").id).unwrap().sstable_bytes;
+        storage.apply(write(&schema(1, "t1"), 1, 1, 1, b"once")).await.unwrap();
+        runtime::time::sleep(lifetime / 2).await;
+        assert_eq!(flushed(1), 0);
+        runtime::time::sleep(lifetime).await;
+        assert!(0 < flushed(1));
+        assert_eq!(storage.log_stats(Log::Data).unwrap().released, 1);
+        // What comes then has its own time.
+        storage.apply(write(&schema(2, "t2"), 1, 1, 1, b"later")).await.unwrap();
+        runtime::time::sleep(lifetime / 2).await;
+        assert_eq!(flushed(2), 0);
+        runtime::time::sleep(lifetime).await;
+        assert!(0 < flushed(2));
+    });
+}
+
+#[test]
 fn who_gives_up_while_its_pieces_are_logged_holds_no_segment() {
     let mut node = SimNode::new(15, 1);
     node.run(async move {

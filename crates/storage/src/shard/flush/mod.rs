@@ -163,10 +163,12 @@ impl Shard {
         *told = Told { blocked: stats.blocked_total, at: now };
     }
 
-    /// Flushes tables whose `memtable_flush_period_in_ms` is over, for ever.
+    /// Flushes tables whose `memtable_flush_period_in_ms` is over, and what has been in the log for
+    /// too long, for ever.
     pub(crate) async fn flush_periodically(&self) {
         loop {
             sleep(PERIOD_LOOK).await;
+            self.data_log.flush_old();
             let now = Instant::now();
             let tables: Vec<_> = self.tables.borrow().values().cloned().collect();
             for table in tables {
