@@ -16,6 +16,9 @@ OTHER_TYPE = "they let an update of an item that is not there give a key of an i
 TWICE = "they take some transactions that have one item twice"
 PLACEHOLDERS = ("ExpressionAttributeNames can only be", "ExpressionAttributeValues can only be")
 
+# Asked for without a limit they have them all.
+LOST_BETWEEN_PAGES = "they lose items between pages where several have the same key of an index"
+
 
 def reason(operation, request, ours, theirs, index):
     """Why the answers differ, if that is known. `index`: that which is read, if any."""

@@ -168,10 +168,23 @@ class Run:
 
     def is_explained(self, operation, request, ours, theirs):
         reason = explained.reason(operation, request, ours, theirs, self.index(request))
+        if not reason and self.is_lost_between_pages(operation, request, ours):
+            reason = explained.LOST_BETWEEN_PAGES
         if reason:
             self.counts[reason] += 1
             self.all_same()
         return bool(reason)
+
+    def is_lost_between_pages(self, operation, request, ours):
+        """Whether pages of an index differ, and without a limit both have what our pages have."""
+        if operation != "Query" or ours.failed or not {"Limit", "IndexName"} <= set(request):
+            return False
+        whole = {name: part for name, part in request.items() if name != "Limit"}
+        both = [Answers(door, operation, whole) for door in (self.ours, self.theirs)]
+        if any(answers.failed for answers in both):
+            return False
+        all_ours, all_theirs = (answers.whole(False) for answers in both)
+        return ours.whole(False) == all_ours == all_theirs
 
     def same(self, ours, theirs):
         """The answers, if only their messages differ that should not."""
