@@ -165,7 +165,7 @@ fn what_is_being_flushed_for_the_log_is_not_flushed_again() {
         assert_eq!(table.sealed_memtables().len(), 0);
         let left = storage.log_stats(Log::Data).unwrap().segments;
         assert!((4..=7).contains(&left), "{left} segments are left of 14");
-        // What was written since is flushed when it is the oldest, and at last what is of the other.
+        // What was written since is flushed when it is the oldest, and at last what the other has.
         for _ in 0..2 {
             write_segments(0, 9).await;
             runtime::time::sleep(Duration::from_secs(1)).await;
