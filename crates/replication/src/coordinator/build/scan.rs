@@ -48,6 +48,7 @@ pub(in crate::coordinator) struct Step {
 
 /// What of a partition a step has read.
 struct Piece<'b> {
+    token: Token,
     key: Bytes,
     builder: MutationBuilder<'b>,
     deleted: Tombstone,
@@ -173,8 +174,9 @@ impl<'b> Scan<'b> {
                 debug_assert!(self.piece.is_none(), "a partition inside another one");
                 let buffer = std::mem::take(&mut self.partition);
                 let builder = MutationBuilder::reusing(self.base, &key.key, buffer);
-                let (key, deleted, range) = (key.key.clone(), *tombstone, Tombstone::NONE);
-                self.piece = Some(Piece { key, builder, deleted, range });
+                let (token, key) = (key.token, key.key.clone());
+                let (deleted, range) = (*tombstone, Tombstone::NONE);
+                self.piece = Some(Piece { token, key, builder, deleted, range });
                 None
             }
             Fragment::StaticRow { row } => {
@@ -197,9 +199,10 @@ impl<'b> Scan<'b> {
             }
             Fragment::PartitionEnd => {
                 let piece = self.piece.take()?;
-                let to = Place::At { key: piece.key.to_vec(), before: None };
+                let key = piece.key.clone();
                 self.derive(piece);
-                (ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
+                let is_enough = ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes;
+                is_enough.then(|| Place::At { key: key.to_vec(), before: None })
             }
         }
     }
@@ -241,7 +244,8 @@ impl<'b> Scan<'b> {
         if piece.builder.is_empty() {
             return;
         }
-        let token = Token::of(&piece.key);
+        let token = piece.token;
+        debug_assert_eq!(token, Token::of(&piece.key), "as-they-are: of another key");
         let rows = piece.builder.freeze_in_place();
         let write = FrozenView::trusted(rows).expect("a builder made it");
         debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
