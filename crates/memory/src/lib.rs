@@ -15,4 +15,4 @@ mod region;
 pub use allocator::{Allocator, Counts, counts, live_bytes};
 pub use arena::{Age, Arena, ArenaStats, Handle, SEGMENT_BYTES, Verdict, Victim};
 pub use heap::{backed_bytes, zeroed};
-pub use prefetch::{prefetch, prefetch_all, prefetch_counts};
+pub use prefetch::{prefetch, prefetch_all};

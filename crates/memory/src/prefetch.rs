@@ -21,13 +21,6 @@ pub fn prefetch_all<T: ?Sized>(place: &T) {
     (0..bytes).step_by(LINE_BYTES).for_each(|at| prefetch_line(start.wrapping_add(at)));
 }
 
-/// Has the processor fetch the line right before `place`: where that is shared, it has the counts
-/// of its owners, which letting go of it looks at.
-#[inline]
-pub fn prefetch_counts<T: ?Sized>(place: &T) {
-    prefetch_line(std::ptr::from_ref(place).cast::<u8>().wrapping_sub(1));
-}
-
 #[inline]
 fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -48,7 +41,6 @@ mod tests {
         for start in 0..130 {
             for len in [0, 1, 63, 64, 65, 4096, bytes.len() - start] {
                 super::prefetch_all(&bytes[start..start + len]);
-                super::prefetch_counts(&bytes[start..start + len]);
             }
         }
         super::prefetch(&bytes[99]);

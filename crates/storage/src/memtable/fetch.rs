@@ -4,13 +4,12 @@
 //!
 //! Never more than a hint: what is fetched may be another partition, or gone by the next step.
 
+use super::Memtable;
 use super::partitions::{Number, Partitions};
 use super::row::Row;
 use super::rows::Rows;
-use super::{Memtable, Partition};
 use model::{DecoratedKey, Token};
 use smallvec::SmallVec;
-use stdx::Bytes;
 
 /// Partitions that a scan has fetched at once, at most.
 pub(super) const SCAN_MAX: usize = 16;
@@ -81,30 +80,6 @@ fn take(partitions: &Partitions, number: Number, step: Step) {
                 rows.last().into_iter().for_each(memory::prefetch);
             }
         }
-    }
-}
-
-/// The same of what letting go of a partition of few rows looks at: the counts of all that it has.
-#[inline]
-pub(super) fn take_to_free((key, partition): (&DecoratedKey, &Partition), step: Step) {
-    match (step, &partition.rows) {
-        (Step::Partition, _) => {
-            memory::prefetch_all(partition);
-            memory::prefetch_counts(&key.key[..]);
-        }
-        (Step::Rows, Rows::Few(rows)) => memory::prefetch_all(&rows[..]),
-        (Step::Rows, Rows::Many(tree)) => tree.prefetch(),
-        (Step::Row, Rows::Few(rows)) => fetch_counts(rows),
-        (Step::Row, Rows::Many(_)) => {}
-    }
-}
-
-/// Has the processor fetch what letting go of these rows looks at.
-#[inline]
-pub(super) fn fetch_counts(rows: &[(Bytes, Row)]) {
-    for (key, row) in rows {
-        memory::prefetch_counts(&key[..]);
-        row.blob().into_iter().for_each(memory::prefetch_counts);
     }
 }
 

@@ -6,7 +6,6 @@
 
 use super::Memtable;
 use super::blob::PartNode;
-use super::fetch::{Step, fetch_counts, take_to_free};
 use super::partitions::{Partitions, Parts};
 use super::row::Row;
 use super::rows::Rows;
@@ -16,9 +15,6 @@ use std::rc::Rc;
 
 /// Rows of a node of a large partition, about; and range tombstones.
 const ROWS_PER_STEP: usize = 24;
-
-/// Partitions that are freed between two steps of fetching another one.
-const FETCHED_AHEAD: usize = 8;
 
 /// Bytes of a node of a large collection, about.
 const BYTES_PER_STEP: usize = 64 << 10;
@@ -57,7 +53,6 @@ impl Remains {
             return true;
         }
         if let Some(node) = rows.pop() {
-            node.entries().into_iter().for_each(fetch_counts);
             Node::take_apart(node, |row| take_row(row, parts), |inner| rows.push(inner));
             return true;
         }
@@ -66,15 +61,6 @@ impl Remains {
                 *ranges = None;
             }
             return true;
-        }
-        debug_assert!(
-            parts.is_empty() && rows.is_empty() && ranges.is_none(),
-            "gentle: a partition is begun before the one before it is freed"
-        );
-        for (step, ahead) in Step::ALL.into_iter().zip([3, 2, 1]) {
-            if let Some(later) = partitions.after(ahead * FETCHED_AHEAD) {
-                take_to_free(later, step);
-            }
         }
         let Some(partition) = partitions.take() else { return false };
         // Who still reads it frees what it alone holds.

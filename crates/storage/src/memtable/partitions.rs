@@ -227,14 +227,6 @@ impl Parts {
         Partitions::default().into_remains()
     }
 
-    /// The key and the partition that are taken out after so many others; `None`: not known yet.
-    pub(super) fn after(&self, others: usize) -> Option<(&DecoratedKey, &Partition)> {
-        let slots = self.slots.last()?;
-        debug_assert!(slots.len() <= CHUNK, "chunks-full: {} slots", slots.len());
-        let slot = &slots[slots.len().checked_sub(others + 1)?];
-        Some((&slot.key, &slot.partition))
-    }
-
     /// Takes a partition out.
     pub(super) fn take(&mut self) -> Option<Rc<Partition>> {
         self.order.next();
@@ -294,13 +286,7 @@ mod tests {
             assert!(from.take(5).map(|one| partitions.at(one).0).eq(wanted));
         }
         let mut parts = partitions.into_remains();
-        let later = parts.after(2).map(|(_, partition)| std::ptr::from_ref(partition));
-        let mut taken = std::iter::from_fn(|| parts.take());
-        let first: Vec<_> = taken.by_ref().take(3).collect();
-        if let (Some(later), Some(third)) = (later, first.get(2)) {
-            assert_eq!(later, Rc::as_ptr(third));
-        }
-        let count = first.len() + taken.count();
+        let count = std::iter::from_fn(|| parts.take()).count();
         assert_eq!((count, parts.order.len() + parts.collided.len()), (model.len(), 0));
     }
 

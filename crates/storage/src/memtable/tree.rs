@@ -179,7 +179,10 @@ impl<V: Clone> Tree<V> {
     /// All entries, if one node has them.
     #[inline]
     pub(super) fn only_leaf(&self) -> Option<&[(Bytes, V)]> {
-        self.root.entries()
+        match &*self.root {
+            Node::Leaf(entries) => Some(entries),
+            Node::Inner(_) => None,
+        }
     }
 
     /// Its nodes, to be taken apart by [`Node::take_apart`].
@@ -201,14 +204,6 @@ impl<V: Clone> Node<V> {
         match self {
             Node::Leaf(entries) => vec_bytes::<(Bytes, V)>(entries.capacity()),
             Node::Inner(children) => vec_bytes::<(Bytes, Rc<Node<V>>)>(children.capacity()),
-        }
-    }
-
-    /// What a node holds, if that is values.
-    pub(super) fn entries(&self) -> Option<&[(Bytes, V)]> {
-        match self {
-            Node::Leaf(entries) => Some(entries),
-            Node::Inner(_) => None,
         }
     }
 

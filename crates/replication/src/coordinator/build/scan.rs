@@ -48,7 +48,6 @@ pub(in crate::coordinator) struct Step {
 
 /// What of a partition a step has read.
 struct Piece<'b> {
-    token: Token,
     key: Bytes,
     builder: MutationBuilder<'b>,
     deleted: Tombstone,
@@ -174,9 +173,8 @@ impl<'b> Scan<'b> {
                 debug_assert!(self.piece.is_none(), "a partition inside another one");
                 let buffer = std::mem::take(&mut self.partition);
                 let builder = MutationBuilder::reusing(self.base, &key.key, buffer);
-                let (token, key) = (key.token, key.key.clone());
-                let (deleted, range) = (*tombstone, Tombstone::NONE);
-                self.piece = Some(Piece { token, key, builder, deleted, range });
+                let (key, deleted, range) = (key.key.clone(), *tombstone, Tombstone::NONE);
+                self.piece = Some(Piece { key, builder, deleted, range });
                 None
             }
             Fragment::StaticRow { row } => {
@@ -199,10 +197,9 @@ impl<'b> Scan<'b> {
             }
             Fragment::PartitionEnd => {
                 let piece = self.piece.take()?;
-                let key = piece.key.clone();
+                let to = Place::At { key: piece.key.to_vec(), before: None };
                 self.derive(piece);
-                let is_enough = ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes;
-                is_enough.then(|| Place::At { key: key.to_vec(), before: None })
+                (ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
             }
         }
     }
@@ -244,8 +241,7 @@ impl<'b> Scan<'b> {
         if piece.builder.is_empty() {
             return;
         }
-        let token = piece.token;
-        debug_assert_eq!(token, Token::of(&piece.key), "as-they-are: of another key");
+        let token = Token::of(&piece.key);
         let rows = piece.builder.freeze_in_place();
         let write = FrozenView::trusted(rows).expect("a builder made it");
         debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
