@@ -4,14 +4,15 @@
 //!  - *built-is-whole*: when every node says that the views are built, and nothing is on its way,
 //!    they have just the rows that the base table has.
 
+use super::suffering::is_quiet_here;
 use super::views::*;
 use super::world::*;
 use model::{TableSchema, Token};
 use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder};
+use replication::Consistency;
 use replication::coordinator::build::{self, ViewState};
 use replication::coordinator::nodes::Planted;
-use replication::hints::Hints;
-use replication::{Consistency, Coordinator};
+use runtime::time::sleep;
 use std::time::Duration;
 use stdx::Prng;
 use testkit::config::entry;
@@ -46,6 +47,18 @@ async fn write_all(level: Consistency) {
         let (token, options) = (testkit::rows::token(pk), write_options(level));
         coordinator().write(&table, token, write, &options).await.expect("a write");
     }
+}
+
+/// Reads all replicas. A node that was killed is asked first on connections of its last life, which
+/// break then.
+async fn read_at_all(name: &str) -> Result<Rows, String> {
+    for _ in 0..10 {
+        match read_all(name, Consistency::All).await {
+            Err(why) if why.contains("Connection reset") => sleep(SECOND).await,
+            read => return read,
+        }
+    }
+    read_all(name, Consistency::All).await
 }
 
 /// What is left to build on a node.
@@ -117,14 +130,7 @@ impl Schedule {
         let shards = self.shards.clone();
         let mut places =
             (0..).zip(shards).flat_map(|(node, count)| (0..count).map(move |it| (node, it)));
-        let is_sent = places.all(|place| {
-            self.nodes.run_on(place, async {
-                let coordinator = runtime::local::get::<Coordinator>();
-                let hints = Hints::of_shard().expect("hints");
-                let outbox = coordinator.outbox();
-                outbox.left() == 0 && outbox.pending().0 == 0 && hints.hosts().is_empty()
-            })
-        });
+        let is_sent = places.all(|place| self.nodes.run_on(place, async { is_quiet_here() }));
         is_sent && (0..self.nodes.count()).all(|it| self.nodes.run(it, unbuilt()).is_empty())
     }
 
@@ -149,12 +155,13 @@ impl Schedule {
             self.crash(seen);
         }
         self.settle()?;
-        let base = self.nodes.run(0, read_all(BASE, Consistency::All))?;
-        assert!(1500 < base.len(), "{} rows", base.len());
+        let base = self.nodes.run(0, read_at_all(BASE))?;
+        // A client may have deleted the large partition.
+        assert!(SMALL_ROWS as usize <= base.len(), "{} rows", base.len());
         self.settle()?;
         for name in ["by_v", "by_ck"] {
             let expected = seen_by(name, &base);
-            let found = self.nodes.run(0, read_all(name, Consistency::All))?;
+            let found = self.nodes.run(0, read_at_all(name))?;
             if found != expected {
                 return Err(format!("{name}: {}", difference(&found, &expected)));
             }
@@ -167,11 +174,12 @@ impl Schedule {
 fn views_of_tables_with_data_are_built_whatever_happens() {
     let mut seen = Seen::default();
     let seeds = runtime::sim::seeds(6);
+    let is_one = seeds.start + 1 == seeds.end;
     for seed in seeds {
         let checked = Schedule::new(seed, None).run(&mut seen);
         assert!(checked.is_ok(), "seed {seed}: {}", checked.unwrap_err());
     }
-    assert!(0 < seen.resumed, "no build went on after a crash");
+    assert!(is_one || 0 < seen.resumed, "no build went on after a crash");
 }
 
 #[test]

@@ -13,6 +13,16 @@ pub(super) trait Begins {
     fn start_clients(&self, nodes: &mut Nodes, node: usize, prng: Prng);
 }
 
+/// Whether this shard has nothing to tell others any more. A batch that it keeps may still be
+/// replayed: who coordinated it may have died before any of it was applied.
+pub(super) fn is_quiet_here() -> bool {
+    let coordinator = coordinator();
+    let outbox = coordinator.outbox();
+    let is_shipped = outbox.left() == 0 && outbox.pending().0 == 0;
+    let hints = Hints::of_shard().expect("hints");
+    is_shipped && hints.hosts().is_empty() && coordinator.held().is_empty()
+}
+
 pub(super) struct Suffering<B> {
     pub(super) nodes: Nodes,
     pub(super) shards: Vec<u16>,
@@ -91,14 +101,7 @@ impl<B: Begins> Suffering<B> {
         let shards = self.shards.clone();
         let mut all =
             (0..).zip(shards).flat_map(|(node, count)| (0..count).map(move |it| (node, it)));
-        all.all(|place| {
-            self.nodes.run_on(place, async {
-                let coordinator = coordinator();
-                let outbox = coordinator.outbox();
-                let hints = Hints::of_shard().expect("hints");
-                outbox.left() == 0 && outbox.pending().0 == 0 && hints.hosts().is_empty()
-            })
-        })
+        all.all(|place| self.nodes.run_on(place, async { is_quiet_here() }))
     }
 
     /// Waits until nothing is on its way any more.
