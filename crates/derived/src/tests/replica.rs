@@ -3,6 +3,8 @@
 use super::world::World;
 use super::writes::Write;
 use crate::{Buffers, Derived, Deriver, Need, need};
+use model::key::{clustering_components, split_partition_key};
+use model::schema::Origins;
 use model::{DecoratedKey, TableSchema};
 use mutation::frozen;
 use mutation::{
@@ -107,6 +109,7 @@ impl Replica {
         }
         for derived in derived {
             let is_lost = self.plant == Plant::LostUpdate && prng.one_in(8);
+            assert_eq!(partition_of(world, &derived), write.key, "of {derived:?}");
             if !is_lost {
                 self.apply(world, &derived);
             }
@@ -150,6 +153,16 @@ impl Replica {
             _ => true,
         }
     }
+}
+
+/// The partition of the base table that a mutation of a view is of, as its key says.
+fn partition_of(world: &World, derived: &Derived) -> Vec<u8> {
+    let view = world.views.iter().find(|view| view.id == derived.view).expect("a view");
+    let mutation = view_of(&derived.mutation);
+    let mut parts = split_partition_key(mutation.key(), view.partition_key_count).expect("a key");
+    let row = mutation.rows().next();
+    parts.extend(row.into_iter().flat_map(|(clustering, _)| clustering_components(clustering)));
+    Origins::of(&world.base, view).partition_of(&parts).expect("a key with all of its parts")
 }
 
 /// What is read for `need` of a partition as it is stored.

@@ -259,6 +259,16 @@ impl Origins {
         (self.values.iter().map(|(id, _)| *id), self.static_count)
     }
 
+    /// The partition of the base table that something in a view is of, by the key of a row of the
+    /// view or as much of one as is known, column by column; `None`: that is not enough.
+    pub fn partition_of(&self, key: &[&[u8]]) -> Option<Vec<u8>> {
+        let places = self.places.get(..self.key_count)?;
+        let parts: Option<Vec<&[u8]>> = places.iter().map(|at| key.get(*at).copied()).collect();
+        let mut composed = Vec::new();
+        compose_partition_key(parts?.into_iter(), &mut composed);
+        Some(composed)
+    }
+
     /// Of the row of the view with that key, column by column.
     pub fn of_row(&self, key: &[&[u8]]) -> Origin {
         let part = |place: &usize| key.get(*place).copied().unwrap_or_default();

@@ -11,8 +11,11 @@
 //!
 //! Each replica of the base table derives for itself, and sends to *its* replica of the view
 //! ([`pair`]). They are writes like others there: a view has no views. Nothing that is derived is
-//! wrong whenever and wherever it comes, nor how often: all of it has the times of the write. So
-//! what is in doubt is sent again, and to more replicas rather than to fewer.
+//! wrong whenever it comes, nor how often: all of it has the times of the write. So what is in doubt
+//! is sent again, to the same replica: what ends a row comes from who has written it, and the
+//! partner of another replica may never have the write. Only while a move is under way, or where a
+//! replica that is down may have no hint, more are told than hear of the write by themselves; such
+//! a row is found as a ghost by a verification if nobody else ends it.
 //!
 //! A write of a table with a log of its changes carries the rows of the log ([`super::cdc`]). They
 //! are taken off here, and go into the same group: no lock is taken for them and nothing is read;
@@ -32,8 +35,9 @@
 //!  - *one-at-a-time*: from the read of a partition until what was derived is visible nobody else
 //!    derives from it. Locks are taken in the order of tables and keys.
 //!  - *sent-or-kept*: a row leaves the outbox only after each of its mutations was acknowledged by
-//!    its replica, or a hint of it is on the disk, or all of it was brought to a quorum of all
-//!    replicas; and not before what was acknowledged is durable.
+//!    its replica, or a hint of it is on the disk; or, where the replica is down and may have no
+//!    hint, it was brought to a quorum of all replicas; and not before what was acknowledged is
+//!    durable.
 //!  - *seen-here*: a write is acknowledged after the other shards of this node have what is theirs
 //!    of it; after other nodes have it where the view is synchronous.
 //!  - *ends-with-its-stage*: what is derived goes to those who had the view's data when it was

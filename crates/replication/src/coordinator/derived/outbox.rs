@@ -3,8 +3,7 @@
 //!
 //! What is on its way is held in memory as well, and nobody reads its row. Rows that are left are
 //! known by their names: those of an earlier life, and those of which something could not be
-//! brought to its replica. They are read, and brought to all replicas that their partitions have
-//! now.
+//! brought to its replica. They are read, and brought to those who hear of their writes now.
 //!
 //! Invariants: those of [`super`]; and
 //!  - *known-or-gone*: a row that is there is on its way, or known, or waits for its removal,
@@ -13,11 +12,11 @@
 //!    removal too.
 //!  - *removed-by-its-time*: as in `batchlog`, whose rows have the same form.
 
-use super::Counters;
+use super::{Counters, ship};
 use crate::batchlog::{self, Logged};
 use crate::coordinator::due::{Due, take_due};
 use crate::coordinator::held::{self, Kept};
-use crate::coordinator::{Coordinator, nodes, own_coordinator};
+use crate::coordinator::{Coordinator, own_coordinator};
 use crate::hints::Hints;
 use cluster::TableEntry;
 use model::{Token, Uuid};
@@ -263,8 +262,7 @@ async fn bring_one(coordinator: &Coordinator, outbox: &Outbox, id: Uuid) -> Resu
     };
     debug_assert!(!mutations.is_empty(), "sent-or-kept: {id} is a row of nothing");
     outbox.counters.brought.add(mutations.len() as u64);
-    let brought = nodes::complete(coordinator, kept_at, mutations).await;
-    brought.map_err(|error| error.to_string())?;
+    ship::bring_again(coordinator, kept_at, mutations).await?;
     outbox.settle(coordinator, (id, logged.written_at));
     Ok(())
 }

@@ -36,10 +36,10 @@ struct Base {
 
 /// What is to be written and to be sent.
 #[derive(Default)]
-struct Outcome {
+pub(super) struct Outcome {
     /// In one group.
-    group: Vec<FrozenMutation>,
-    cargo: Cargo,
+    pub(super) group: Vec<FrozenMutation>,
+    pub(super) cargo: Cargo,
 }
 
 /// What a write carries: a mutation of the log of its table.
@@ -374,7 +374,7 @@ impl Coordinator {
 
     /// Puts a mutation of a view or a log where it goes: into the group, if this shard has it, and
     /// to others.
-    fn place(
+    pub(super) fn place(
         &self,
         (base, at): (&TableEntry, Token),
         view: &TableEntry,

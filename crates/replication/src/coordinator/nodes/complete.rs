@@ -87,7 +87,7 @@ fn timed_out(received: u32, required: u32) -> WriteError {
 }
 
 /// Other nodes may know tables that this one does not know yet: those are waited for.
-async fn know_tables(
+pub(crate) async fn know_tables(
     coordinator: &Coordinator,
     mutations: &[FrozenMutation],
 ) -> Result<(), WriteError> {
@@ -105,7 +105,7 @@ async fn know_tables(
 }
 
 /// Whether a mutation is still to be written: *not-too-old* where several nodes have it.
-fn is_wanted(
+pub(crate) fn is_wanted(
     coordinator: &Coordinator,
     table: &TableEntry,
     view: &FrozenView<'_>,

@@ -40,7 +40,7 @@ mod truncate;
 mod write;
 
 pub(crate) use batches::Parts;
-pub(crate) use complete::{complete, is_spread};
+pub(crate) use complete::{complete, is_spread, is_wanted, know_tables};
 pub(crate) use counters::{refusal_of, refusal_of_read};
 pub(crate) use fetch::fetch_stretch;
 pub(crate) use holders::{AskedToKeep, FORGOTTEN_AT_ONCE_MAX, tell_to_forget};
@@ -137,6 +137,8 @@ pub enum Planted {
     DerivesUnread,
     /// What goes to views elsewhere is not in the group of its write.
     KeepsNoOutbox,
+    /// What is brought again goes to all replicas of a view.
+    BringsToAll,
     /// It counts as sent before it is.
     SettlesEarly,
     /// What a view may lack, or should not have, is not looked at a second time.

@@ -6,6 +6,7 @@
 
 use super::Coordinator;
 use super::peers::Told;
+use crate::hints::decide::Denied;
 use crate::hints::{Hints, Missed};
 use crate::placement::Replica;
 use mutation::FrozenMutation;
@@ -16,14 +17,16 @@ use std::time::Duration;
 pub(crate) enum Brought {
     Told,
     Hinted,
-    /// Why not.
+    /// Why not: the node is down, and no hint may be kept for it.
+    Barred(String),
+    /// Why not now.
     Not(String),
 }
 
 impl Brought {
     /// Whether they cannot be lost any more.
     pub(crate) fn is_safe(&self) -> bool {
-        !matches!(self, Brought::Not(_))
+        matches!(self, Brought::Told | Brought::Hinted)
     }
 }
 
@@ -38,7 +41,8 @@ pub(crate) async fn bring_to(
     assert!(!replica.is_here, "told-or-hinted: this node is told of its own");
     let told = Told::new(mutations);
     debug_assert!(0 < written_at, "told-or-hinted: of {written_at}");
-    let why = match coordinator.places().is_alive(replica.host_id) {
+    let is_alive = coordinator.places().is_alive(replica.host_id);
+    let why = match is_alive {
         true => match coordinator.tell(replica, &told, time).await {
             Ok(()) => return Brought::Told,
             Err(refusal) => refusal.text,
@@ -51,6 +55,10 @@ pub(crate) async fn bring_to(
     match hints.keep_durably(&missed).await {
         Ok(true) => Brought::Hinted,
         Ok(false) => Brought::Not(why),
-        Err(denied) => Brought::Not(format!("{why}; {denied:?}")),
+        Err(denied) => {
+            let passes = is_alive || matches!(denied, Denied::Crowded | Denied::OverQuota);
+            let why = format!("{why}; {denied:?}");
+            if passes { Brought::Not(why) } else { Brought::Barred(why) }
+        }
     }
 }

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bytes, Prng};
-use storage::Storage;
+use storage::{Storage, SyncMode};
 use testkit::config::{change, entry};
 
 /// Partitions that are written often, and others that are written once or twice.
@@ -513,6 +513,49 @@ fn who_is_away_is_told_when_it_comes_back() {
         assert_eq!(told_late(false, dies, Some(Planted::KeepsNoOutbox)), (0, 0, 0));
         assert_eq!(told_late(false, dies, Some(Planted::SettlesEarly)), (0, 0, 0));
     }
+}
+
+/// Rows of `by_v` that a node has after the other one wrote a row that it has never heard of, died,
+/// and brought again what it had left, and both were told to delete the row.
+fn brought_again(planted: Option<Planted>) -> Rows {
+    // What is told is durable after twice the period, and not removed before.
+    let sync = SyncMode::Periodic { period: SECOND };
+    let plan = Plan::with(1, &[(2, 0), (2, 0)], 2, planted).hinting(Hinting::new());
+    let mut nodes = plan.syncing(sync).start();
+    (0..2).for_each(|node| nodes.run(node, make_views()));
+    let (shard, v) = nodes.run(0, async {
+        let shard =
+            |table: &str, key: i32| entry("ks", table).tablets.shard_of(testkit::rows::token(key));
+        let own = shard(BASE, 0);
+        (own, (0..).find(|v| shard("by_v", *v) != own).expect("a row that another shard has"))
+    });
+    nodes.set_cut(1, true);
+    nodes.run(0, async move { put_row(0, v, 5).await.expect("a write") });
+    nodes.world.run_for(3 * SECOND / 2);
+    assert_eq!(nodes.run_on((0, shard), kept()), 1, "it waits for its removal");
+    nodes.crash(0);
+    nodes.set_cut(1, false);
+    nodes.start(0);
+    nodes.run(0, make_views());
+    nodes.world.run_for(30 * SECOND);
+    assert_eq!(nodes.run_on((0, shard), kept()), 0, "it was brought");
+    nodes.run(0, async {
+        let table = entry("ks", BASE);
+        let mut builder = MutationBuilder::new(&table.schema, &0i32.to_be_bytes());
+        builder.delete_partition(Tombstone::new(6, 6));
+        let (token, options) = (testkit::rows::token(0), write_options(Consistency::All));
+        coordinator().write(&table, token, builder.freeze(), &options).await.expect("a write");
+    });
+    nodes.world.run_for(10 * SECOND);
+    let shards = [0, 1].map(|shard| nodes.run_on((1, shard), read_here("by_v")));
+    shards.into_iter().flatten().collect()
+}
+
+/// *heard-by-its-own*: what is brought again makes no rows that nobody ends.
+#[test]
+fn what_is_brought_again_is_ended_by_who_ends_its_row() {
+    assert_eq!(brought_again(None), Rows::new());
+    assert_eq!(brought_again(Some(Planted::BringsToAll)).len(), 1, "BringsToAll is not caught");
 }
 
 /// *seen-here*: what a synchronous view lacks is told who writes, and only that.
