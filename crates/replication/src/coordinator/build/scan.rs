@@ -48,7 +48,7 @@ pub(in crate::coordinator) struct Step {
 
 /// What of a partition a step has read.
 struct Piece<'b> {
-    key: Bytes,
+    key: DecoratedKey,
     builder: MutationBuilder<'b>,
     deleted: Tombstone,
     range: Tombstone,
@@ -173,8 +173,8 @@ impl<'b> Scan<'b> {
                 debug_assert!(self.piece.is_none(), "a partition inside another one");
                 let buffer = std::mem::take(&mut self.partition);
                 let builder = MutationBuilder::reusing(self.base, &key.key, buffer);
-                let (key, deleted, range) = (key.key.clone(), *tombstone, Tombstone::NONE);
-                self.piece = Some(Piece { key, builder, deleted, range });
+                let (deleted, range) = (*tombstone, Tombstone::NONE);
+                self.piece = Some(Piece { key: key.clone(), builder, deleted, range });
                 None
             }
             Fragment::StaticRow { row } => {
@@ -191,15 +191,17 @@ impl<'b> Scan<'b> {
                 self.row(Some(key), row);
                 let is_full = ROWS_MAX <= self.rows || BYTES_MAX <= self.bytes;
                 let piece = self.piece.take_if(|_| is_full)?;
-                let to = Place::At { key: piece.key.to_vec(), before: Some((key.to_vec(), 1)) };
+                let before = Some((key.to_vec(), 1));
+                let to = Place::At { key: piece.key.key.to_vec(), before };
                 self.derive(piece);
                 Some(to)
             }
             Fragment::PartitionEnd => {
                 let piece = self.piece.take()?;
-                let to = Place::At { key: piece.key.to_vec(), before: None };
+                let ends = ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes;
+                let to = ends.then(|| Place::At { key: piece.key.key.to_vec(), before: None });
                 self.derive(piece);
-                (ROWS_ENOUGH <= self.rows || BYTES_MAX <= self.bytes).then_some(to)
+                to
             }
         }
     }
@@ -241,7 +243,7 @@ impl<'b> Scan<'b> {
         if piece.builder.is_empty() {
             return;
         }
-        let token = Token::of(&piece.key);
+        let token = piece.key.token;
         let rows = piece.builder.freeze_in_place();
         let write = FrozenView::trusted(rows).expect("a builder made it");
         debug_assert!(write.tombstone().is_none() && write.range_count() == 0, "as-they-are");
