@@ -11,11 +11,11 @@
 //!
 //! Each replica of the base table derives for itself, and sends to *its* replica of the view
 //! ([`pair`]). They are writes like others there: a view has no views. Nothing that is derived is
-//! wrong whenever it comes, nor how often: all of it has the times of the write. So what is in doubt
-//! is sent again, to the same replica: what ends a row comes from who has written it, and the
-//! partner of another replica may never have the write. Only while a move is under way, or where a
-//! replica that is down may have no hint, more are told than hear of the write by themselves; such
-//! a row is found as a ghost by a verification if nobody else ends it.
+//! wrong whenever it comes, nor how often: all of it has the times of the write. So what is in
+//! doubt is sent again, to the same replica: what ends a row comes from who has written it, and
+//! the partner of another replica may never have the write. Only while a move is under way, or
+//! where a replica that is down may have no hint, more are told than hear of the write by
+//! themselves; such a row is found as a ghost by a verification if nobody else ends it.
 //!
 //! A write of a table with a log of its changes carries the rows of the log ([`super::cdc`]). They
 //! are taken off here, and go into the same group: no lock is taken for them and nothing is read;
@@ -46,16 +46,17 @@
 //!  - *bounded*: what is on its way takes a tenth of the shard's memory; who writes waits beyond
 //!    it, and is refused if that takes too long, before anything was written.
 //!
-//! In reading order: [`pair`] (pure), `plans`, `write`, `ship`, `outbox`.
+//! In reading order: [`pair`] (pure), `plans`, `write`, `ship`, `outbox`, `again`.
 
+mod again;
 mod outbox;
 pub(crate) mod pair;
 mod plans;
 mod ship;
 mod write;
 
+pub(super) use again::{keep_bringing, recall};
 pub use outbox::Outbox;
-pub(super) use outbox::{keep_bringing, recall};
 
 use super::own_coordinator;
 use cluster::traffic::Count;

@@ -3,7 +3,7 @@
 //!
 //! What is on its way is held in memory as well, and nobody reads its row. Rows that are left are
 //! known by their names: those of an earlier life, and those of which something could not be
-//! brought to its replica. They are read, and brought to those who hear of their writes now.
+//! brought to its replica ([`super::again`]).
 //!
 //! Invariants: those of [`super`]; and
 //!  - *known-or-gone*: a row that is there is on its way, or known, or waits for its removal,
@@ -12,18 +12,15 @@
 //!    removal too.
 //!  - *removed-by-its-time*: as in `batchlog`, whose rows have the same form.
 
-use super::{Counters, ship};
-use crate::batchlog::{self, Logged};
+use super::Counters;
+use crate::batchlog::Logged;
 use crate::coordinator::due::{Due, take_due};
-use crate::coordinator::held::{self, Kept};
 use crate::coordinator::{Coordinator, own_coordinator};
-use crate::hints::Hints;
 use cluster::TableEntry;
 use model::{Token, Uuid};
 use mutation::FrozenMutation;
-use mutation::page::Partitions;
 use runtime::sync::{Notify, Permit, Receiver, Semaphore, Sender, channel};
-use runtime::time::{Instant, sleep, timeout};
+use runtime::time::{Instant, timeout};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -37,9 +34,6 @@ const LEFT_MAX: usize = 1 << 16;
 /// Rows that wait for their removal at most; and that are removed at once.
 const SETTLED_MAX: usize = 1 << 16;
 const REMOVED_AT_ONCE_MAX: usize = 128;
-/// Before what is left is brought again; doubled, up to the most, while nothing can be.
-const PAUSE: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Writers that wait for room at most.
 const WAITING_MAX: usize = 1 << 16;
 
@@ -87,6 +81,32 @@ impl Outbox {
     /// Bytes that are on their way, and the most.
     pub fn pending(&self) -> (usize, usize) {
         (self.bytes_max - self.room.available().min(self.bytes_max), self.bytes_max)
+    }
+
+    /// The names of rows that are left.
+    pub(super) fn names(&self) -> Vec<Uuid> {
+        self.left.borrow().iter().copied().collect()
+    }
+
+    /// Waits until a row is left, unless one is.
+    pub(super) async fn left_some(&self) {
+        while self.left.borrow().is_empty() {
+            self.has_left.notified().await;
+        }
+    }
+
+    /// A row is not left any more: it was brought, or is not there; whether it was known.
+    pub(super) fn forget(&self, id: Uuid) -> bool {
+        let mut left = self.left.borrow_mut();
+        debug_assert!(left.len() <= LEFT_MAX, "bounded: {} rows are known", left.len());
+        left.remove(&id)
+    }
+
+    /// What [`remove_durable`] takes, once.
+    pub(super) fn take_removals(&self) -> Option<Receiver<Settled>> {
+        let removals = self.removals.take();
+        debug_assert!(removals.is_some(), "known-or-gone: rows are removed by two");
+        removals
     }
 
     /// Takes room for so much, as if it was on its way.
@@ -138,7 +158,7 @@ impl Outbox {
     }
 }
 
-fn table(coordinator: &Coordinator) -> Rc<TableEntry> {
+pub(super) fn table(coordinator: &Coordinator) -> Rc<TableEntry> {
     let schema = coordinator.cluster.schema();
     let table = schema.table("system", "nereid_view_updates").cloned();
     table.expect("system.nereid_view_updates is a system table")
@@ -162,113 +182,8 @@ pub(super) fn new_row(
     (logged, row)
 }
 
-/// Finds what an earlier life has left on this shard.
-pub(crate) async fn recall() -> Result<(), String> {
-    let Ok(coordinator) = own_coordinator() else { return Ok(()) };
-    let found = read(&coordinator, Partitions::all()).await?;
-    let table = table(&coordinator);
-    let is_own = |kept: &Kept| {
-        table.tablets.shard_of(Token::of(kept.logged.id.as_bytes())) == coordinator.shard
-    };
-    assert!(found.iter().all(is_own), "of-this-shard: rows of another shard are found");
-    if !found.is_empty() {
-        tracing::info!(target: "views", rows = found.len(), "updates of views of an earlier run");
-    }
-    found.iter().for_each(|kept| coordinator.views.outbox.leave(kept.logged.id));
-    Ok(())
-}
-
-/// Rows of this shard.
-async fn read(coordinator: &Coordinator, partitions: Partitions) -> Result<Vec<Kept>, String> {
-    let mut command = held::command(&table(coordinator), partitions);
-    let mut found = Vec::new();
-    loop {
-        let page = coordinator.storage.read(&command).await;
-        let page = page.map_err(|error| {
-            format!(
-                "cannot read system.nereid_view_updates on shard {}: {error}",
-                coordinator.shard
-            )
-        })?;
-        held::collect(&command, &page, &mut found);
-        match page.resume {
-            Some(resume) => command.resume = Some(resume),
-            None => return Ok(found),
-        }
-    }
-}
-
-/// Brings what is left to where it belongs, again and again, for as long as the shard's coordinator
-/// lives; and removes what is there.
-pub(crate) async fn keep_bringing(outbox: Rc<Outbox>) {
-    let removals = outbox.removals.take();
-    let removing = async {
-        if let Some(removals) = removals {
-            remove_durable(removals).await;
-        }
-    };
-    let bringing = async {
-        let mut pause = PAUSE;
-        loop {
-            while outbox.left.borrow().is_empty() {
-                pause = PAUSE;
-                outbox.has_left.notified().await;
-            }
-            // Nobody tells when a node is there again, or has room.
-            sleep(pause).await;
-            let Ok(coordinator) = own_coordinator() else { return };
-            pause = match bring_left(&coordinator, &outbox).await {
-                true => PAUSE,
-                false => (2 * pause).min(PAUSE_MAX),
-            };
-        }
-    };
-    runtime::task::join(removing, bringing).await;
-}
-
-/// Brings all that is left now; whether anything could be.
-async fn bring_left(coordinator: &Coordinator, outbox: &Outbox) -> bool {
-    // Without hints it is not known which tables were truncated.
-    if Hints::of_shard().is_none() && !coordinator.places().others().is_empty() {
-        return false;
-    }
-    let left: Vec<Uuid> = outbox.left.borrow().iter().copied().collect();
-    let mut has_brought = false;
-    for id in left {
-        has_brought |= match bring_one(coordinator, outbox, id).await {
-            Ok(()) => outbox.left.borrow_mut().remove(&id),
-            Err(why) => {
-                tracing::debug!(target: "views", %id, "updates of views are brought later: {why}");
-                false
-            }
-        };
-    }
-    has_brought
-}
-
-async fn bring_one(coordinator: &Coordinator, outbox: &Outbox, id: Uuid) -> Result<(), String> {
-    let found = read(coordinator, Partitions::Key(id.as_bytes().to_vec())).await?;
-    debug_assert!(found.len() < 2, "known-or-gone: {id} is there {} times", found.len());
-    let Some(Kept { logged, kept_at, data }) = found.into_iter().next() else {
-        // Its write never came to be, or it was removed.
-        return Ok(());
-    };
-    let mutations = match batchlog::mutations(&data) {
-        Ok(mutations) => mutations,
-        Err(damaged) => {
-            tracing::error!(target: "views", %id, %damaged, "damaged updates of views are skipped");
-            return Ok(());
-        }
-    };
-    debug_assert!(!mutations.is_empty(), "sent-or-kept: {id} is a row of nothing");
-    outbox.counters.brought.add(mutations.len() as u64);
-    ship::bring_again(coordinator, kept_at, mutations).await?;
-    outbox.settle(coordinator, (id, logged.written_at));
-    Ok(())
-}
-
 /// Removes rows that are settled and durable, many together.
-async fn remove_durable(mut settled: Receiver<Settled>) {
+pub(super) async fn remove_durable(mut settled: Receiver<Settled>) {
     let mut next = None;
     while let Some(due) = take_due(&mut settled, &mut next, REMOVED_AT_ONCE_MAX).await {
         let Ok(coordinator) = own_coordinator() else { return };

@@ -3,22 +3,14 @@
 //! Invariants: those of [`super`]; and
 //!  - *runs-to-its-end*: what was packed is sent whether its writer still waits or not; what breaks
 //!    off before is left to the outbox.
-//!  - *heard-by-its-own*: what is brought again goes to those replicas of the view that hear of the
-//!    write from this node, as the first time. Another one may be the partner of a replica of the
-//!    base table that never had the write, and so will never end its row. All replicas get it only
-//!    where the partner is down and may have no hint.
 
 use super::outbox::{Outbox, new_row};
-use super::write::Outcome;
 use crate::coordinator::nodes::{self, Brought, Planted};
 use crate::coordinator::{Coordinator, own_storage};
 use crate::epochs::{Entered, Epochs};
 use crate::placement::Replica;
-use cluster::{Schema, TableEntry};
-use model::key::{clustering_components, split_partition_key};
-use model::schema::Origins;
-use model::{Token, Uuid};
-use mutation::{FrozenMutation, FrozenView};
+use model::Uuid;
+use mutation::FrozenMutation;
 use runtime::sync::{Permit, oneshot};
 use runtime::task::{join, join_all};
 use std::collections::BTreeMap;
@@ -38,15 +30,15 @@ const OVERHEAD: usize = 2288;
 #[derive(Default)]
 pub(super) struct Cargo {
     /// To other shards of this node.
-    here: BTreeMap<u16, Vec<FrozenMutation>>,
+    pub(super) here: BTreeMap<u16, Vec<FrozenMutation>>,
     /// To other nodes: those that are waited for first.
-    there: [BTreeMap<Uuid, Parcel>; 2],
+    pub(super) there: [BTreeMap<Uuid, Parcel>; 2],
     /// All of it, each once.
     all: Vec<FrozenMutation>,
 }
 
 /// What goes to one node.
-struct Parcel {
+pub(super) struct Parcel {
     replica: Replica,
     mutations: Vec<FrozenMutation>,
 }
@@ -168,72 +160,8 @@ pub(super) async fn send(
     told.await.unwrap_or(Err(WriteError::Stopped))
 }
 
-/// Brings mutations that were left, and were kept at `kept_at`, in microseconds, by this node's
-/// clock: to those who hear of their writes now (*heard-by-its-own*). What is of no partition of a
-/// base table that is known, as rows of logs are, goes to all replicas.
-pub(super) async fn bring_again(
-    coordinator: &Coordinator,
-    kept_at: i64,
-    mutations: Vec<FrozenMutation>,
-) -> Result<(), String> {
-    let told = |error: crate::error::WriteError| error.to_string();
-    nodes::know_tables(coordinator, &mutations).await.map_err(told)?;
-    let _under_way = Epochs::enter(&*coordinator.epochs);
-    let schema = coordinator.cluster.schema();
-    let (mut outcome, mut to_all, mut paired) = (Outcome::default(), Vec::new(), Vec::new());
-    for mutation in mutations {
-        let view = match FrozenView::parse(&mutation.0) {
-            Ok(view) => view,
-            Err(damaged) => {
-                tracing::error!(target: "views", %damaged, "a damaged update of a view is skipped");
-                continue;
-            }
-        };
-        let entry = schema.table_by_id(view.table());
-        let origin = entry.and_then(|entry| Some((entry, origin_of(&schema, entry, &view)?)));
-        match origin {
-            Some(_) if coordinator.is_planted(Planted::BringsToAll) => to_all.push(mutation),
-            None => to_all.push(mutation),
-            Some((entry, _)) if !nodes::is_wanted(coordinator, entry, &view, kept_at) => {
-                coordinator.held().discarded.add(1);
-            }
-            Some((entry, base)) => {
-                let token = Token::of(view.key());
-                paired.push(mutation.clone());
-                coordinator.place(base, entry, token, mutation, &mut outcome);
-            }
-        }
-    }
-    let Outcome { group, cargo: Cargo { here, there: [some, others], .. } } = outcome;
-    coordinator.storage.apply_all(group).await.map_err(|error| error.to_string())?;
-    write_here(coordinator, here).await.map_err(|error| error.to_string())?;
-    let (some, others) =
-        join(bring_all(coordinator, some, kept_at), bring_all(coordinator, others, kept_at)).await;
-    match some.into_iter().chain(others).max() {
-        Some(Brought::Not(why)) => return Err(why),
-        // It may be away for good: who asks several others finds it.
-        Some(Brought::Barred(_)) => to_all.append(&mut paired),
-        Some(Brought::Told | Brought::Hinted) | None => {}
-    }
-    nodes::complete(coordinator, kept_at, to_all).await.map_err(told)
-}
-
-/// The partition of a base table that a mutation of a view is of.
-fn origin_of<'s>(
-    schema: &'s Schema,
-    view: &TableEntry,
-    mutation: &FrozenView<'_>,
-) -> Option<(&'s TableEntry, Token)> {
-    let base = schema.table_by_id(view.schema.view.as_ref()?.base)?;
-    let mut parts = split_partition_key(mutation.key(), view.schema.partition_key_count).ok()?;
-    let row = mutation.rows().next();
-    parts.extend(row.into_iter().flat_map(|(clustering, _)| clustering_components(clustering)));
-    let key = Origins::of(&base.schema, &view.schema).partition_of(&parts)?;
-    Some((base, Token::of(&key)))
-}
-
 /// On the other shards of this node.
-async fn write_here(
+pub(super) async fn write_here(
     coordinator: &Coordinator,
     here: BTreeMap<u16, Vec<FrozenMutation>>,
 ) -> Result<(), WriteError> {
@@ -258,7 +186,7 @@ async fn write_here(
 }
 
 /// To other nodes.
-async fn bring_all(
+pub(super) async fn bring_all(
     coordinator: &Coordinator,
     parcels: BTreeMap<Uuid, Parcel>,
     written_at: i64,
