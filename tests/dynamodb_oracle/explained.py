@@ -1,4 +1,5 @@
 """Differences that are meant, each with its reason."""
+import base64
 
 VALIDATION = "ValidationException"
 CANCELLED = "TransactionCanceledException"
@@ -16,6 +17,8 @@ OTHER_TYPE = "they let an update of an item that is not there give a key of an i
 TWICE = "they take some transactions that have one item twice"
 PLACEHOLDERS = ("ExpressionAttributeNames can only be", "ExpressionAttributeValues can only be")
 
+# Without the key of a start both have the same items.
+OTHER_ORDER = "a scan that starts after a key goes on in an order that is not theirs"
 # Asked for without a limit they have them all.
 LOST_BETWEEN_PAGES = "they lose items between pages where several have the same key of an index"
 
@@ -98,7 +101,26 @@ def of_answers(operation, request, both, index):
     if request.get("ReturnValues") in ("UPDATED_OLD", "UPDATED_NEW") and is_part(
             ours.pages[0].get("Attributes", {}), theirs.pages[0].get("Attributes", {})):
         return "they show more of a value than the update has changed"
+    if operation in ("Query", "Scan") and asks_for_no_text(request) and are_among(ours, theirs):
+        return "they take bytes that are no UTF-8 for equal where one value is looked for in another"
     return None
+
+
+def asks_for_no_text(request):
+    """Whether a filter asks for values that contain bytes which are no text."""
+    given = [*request.get("ExpressionAttributeValues", {}).values(),
+             *(value for asked in request.get("ScanFilter", request.get("QueryFilter", {})).values()
+               for value in asked.get("AttributeValueList", []))]
+    blobs = [base64.b64decode(value["B"]) for value in given if "B" in value]
+    contains = "contains" in request.get("FilterExpression", "") or "'CONTAINS'" in str(request)
+    return contains and any(blob.decode(errors="ignore").encode() != blob for blob in blobs)
+
+
+def are_among(ours, theirs):
+    """Whether they show all items that we show, and others."""
+    ours, theirs = ([item for page in it.pages for item in page["Items"]] if "Items" in it.pages[0]
+                    else [] for it in (ours, theirs))
+    return len(ours) < len(theirs) and all(item in theirs for item in ours)
 
 
 def is_part(some, whole):

@@ -170,6 +170,8 @@ class Run:
         reason = explained.reason(operation, request, ours, theirs, self.index(request))
         if not reason and self.is_lost_between_pages(operation, request, ours):
             reason = explained.LOST_BETWEEN_PAGES
+        if not reason and self.is_of_other_order(operation, request):
+            reason = explained.OTHER_ORDER
         if reason:
             self.counts[reason] += 1
             self.all_same()
@@ -185,6 +187,14 @@ class Run:
             return False
         all_ours, all_theirs = (answers.whole(False) for answers in both)
         return ours.whole(False) == all_ours == all_theirs
+
+    def is_of_other_order(self, operation, request):
+        """Whether a scan starts after a key, and without that both have the same items."""
+        if operation != "Scan" or "ExclusiveStartKey" not in request:
+            return False
+        whole = {name: part for name, part in request.items() if name != "ExclusiveStartKey"}
+        ours, theirs = (Answers(door, operation, whole) for door in (self.ours, self.theirs))
+        return not ours.failed and not theirs.failed and ours.whole(False) == theirs.whole(False)
 
     def same(self, ours, theirs):
         """The answers, if only their messages differ that should not."""
