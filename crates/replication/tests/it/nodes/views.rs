@@ -558,6 +558,32 @@ fn what_is_brought_again_is_ended_by_who_ends_its_row() {
     assert_eq!(brought_again(Some(Planted::BringsToAll)).len(), 1, "BringsToAll is not caught");
 }
 
+/// *sent-or-kept*: where who hears of a write is down and may have no hint, the other replicas of
+/// the view are told, and nothing waits.
+#[test]
+fn what_nobody_may_hint_is_told_the_others() {
+    let mut hinting = Hinting::new();
+    hinting.config.options.enabled = replication::hints::decide::Enabled::No;
+    let mut nodes = Plan::with(1, &[(1, 0); 4], 3, None).hinting(hinting).start();
+    (0..4).for_each(|node| nodes.run(node, make_views()));
+    let all = (0..100).flat_map(|pk| (0..100).map(move |v| (pk, v)));
+    let alone =
+        |some: &[usize], others: &[usize]| some.iter().copied().find(|node| !others.contains(node));
+    let apart = |(pk, v): (i32, i32)| {
+        let (base, view) = (nodes.replicas_of(pk), nodes.replicas_of(v));
+        Some((alone(&base, &view)?, alone(&view, &base)?, pk, v))
+    };
+    let (base, view, pk, v) = all.filter_map(apart).next().expect("partners");
+    nodes.crash(view);
+    nodes.run(base, async move { put_row(pk, v, 5).await.expect("a write") });
+    nodes.world.run_for(60 * SECOND);
+    assert_eq!(nodes.run(base, kept()), 0, "a row of the outbox waits for a node that is down");
+    let has = |nodes: &mut Nodes, node| nodes.run(node, read_here("by_v")).len();
+    let mut others = nodes.replicas_of(v);
+    others.retain(|node| *node != view);
+    assert!(others.iter().all(|node| has(&mut nodes, *node) == 1), "{others:?} have the row");
+}
+
 /// *seen-here*: what a synchronous view lacks is told who writes, and only that.
 #[test]
 fn a_write_waits_for_views_that_are_synchronous() {
