@@ -170,7 +170,7 @@ class Run:
         reason = explained.reason(operation, request, ours, theirs, self.index(request))
         if not reason and self.is_lost_between_pages(operation, request, ours):
             reason = explained.LOST_BETWEEN_PAGES
-        if not reason and self.is_of_other_order(operation, request):
+        if not reason and self.is_of_other_order(operation, request, ours):
             reason = explained.OTHER_ORDER
         if reason:
             self.counts[reason] += 1
@@ -188,13 +188,18 @@ class Run:
         all_ours, all_theirs = (answers.whole(False) for answers in both)
         return ours.whole(False) == all_ours == all_theirs
 
-    def is_of_other_order(self, operation, request):
-        """Whether a scan starts after a key, and without that both have the same items."""
-        if operation != "Scan" or "ExclusiveStartKey" not in request:
+    def is_of_other_order(self, operation, request, part):
+        """Whether a scan starts after a key, has the end of what our scan has without that, and both
+        have the same items then."""
+        if operation != "Scan" or "ExclusiveStartKey" not in request or part.failed:
             return False
         whole = {name: part for name, part in request.items() if name != "ExclusiveStartKey"}
         ours, theirs = (Answers(door, operation, whole) for door in (self.ours, self.theirs))
-        return not ours.failed and not theirs.failed and ours.whole(False) == theirs.whole(False)
+        if ours.failed or theirs.failed or ours.whole(False) != theirs.whole(False):
+            return False
+        part, whole = ([item for page in it.pages for item in page.get("Items", [])]
+                       for it in (part, ours))
+        return len(part) <= len(whole) and whole[len(whole) - len(part):] == part
 
     def same(self, ours, theirs):
         """The answers, if only their messages differ that should not."""
