@@ -101,26 +101,43 @@ def of_answers(operation, request, both, index):
     if request.get("ReturnValues") in ("UPDATED_OLD", "UPDATED_NEW") and is_part(
             ours.pages[0].get("Attributes", {}), theirs.pages[0].get("Attributes", {})):
         return "they show more of a value than the update has changed"
-    if operation in ("Query", "Scan") and asks_for_no_text(request) and are_among(ours, theirs):
+    if operation in ("Query", "Scan") and are_among(ours, theirs, no_texts(request)):
         return "they take bytes that are no UTF-8 for equal where one value is looked for in another"
     return None
 
 
-def asks_for_no_text(request):
-    """Whether a filter asks for values that contain bytes which are no text."""
+def no_texts(request):
+    """Bytes that a filter wants values to contain, and that are no text."""
+    if "contains" not in request.get("FilterExpression", "") and "'CONTAINS'" not in str(request):
+        return []
     given = [*request.get("ExpressionAttributeValues", {}).values(),
              *(value for asked in request.get("ScanFilter", request.get("QueryFilter", {})).values()
                for value in asked.get("AttributeValueList", []))]
     blobs = [base64.b64decode(value["B"]) for value in given if "B" in value]
-    contains = "contains" in request.get("FilterExpression", "") or "'CONTAINS'" in str(request)
-    return contains and any(blob.decode(errors="ignore").encode() != blob for blob in blobs)
+    return [blob for blob in blobs if blob.decode(errors="ignore").encode() != blob]
 
 
-def are_among(ours, theirs):
-    """Whether they show all items that we show, and others."""
-    ours, theirs = ([item for page in it.pages for item in page["Items"]] if "Items" in it.pages[0]
-                    else [] for it in (ours, theirs))
-    return len(ours) < len(theirs) and all(item in theirs for item in ours)
+def are_among(ours, theirs, blobs):
+    """Whether they show all items that we show, and others, that have none of these bytes."""
+    ours, theirs = ([item for page in it.pages for item in page.get("Items", [])]
+                    for it in (ours, theirs))
+    more = [item for item in theirs if item not in ours]
+    return blobs != [] and more != [] and all(item in theirs for item in ours) and not any(
+        has_bytes({"M": item}, blob) for item in more for blob in blobs)
+
+
+def has_bytes(value, blob):
+    """Whether a value has them, at any depth."""
+    (kind, part), = value.items()
+    match kind:
+        case "B" | "BS":
+            texts = [part] if kind == "B" else part
+            return any(blob in base64.b64decode(text) for text in texts)
+        case "M":
+            return any(has_bytes(inner, blob) for inner in part.values())
+        case "L":
+            return any(has_bytes(inner, blob) for inner in part)
+    return False
 
 
 def is_part(some, whole):
