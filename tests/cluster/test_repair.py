@@ -208,3 +208,30 @@ def test_what_cannot_be_is_refused(nodes):
         number = api(nodes[0], path, "POST", **wanted)
         assert api(nodes[0], "/storage_service/repair_status", id=number) == "SUCCESSFUL", wanted
     assert api(nodes[0], "/storage_service/active_repair") == []
+
+
+def test_what_was_missed_comes_without_a_word(nodes):
+    """No hints, no reads, and nobody asks for a repair."""
+    session = nodes[0].connect()
+    tables(session, False)
+    keyspace(session, "cut", True)
+    agree([node.connect() for node in nodes])
+    down(nodes, 2)
+    for k in range(100):
+        session.execute(at("QUORUM", f"INSERT INTO ks.t (k, v) VALUES ({k}, 1)"))
+        session.execute(at("QUORUM", f"INSERT INTO cut.t (k, v) VALUES ({k}, 1)"))
+    back(nodes, 2)
+    own = nodes[2].connect()
+
+    def found(table):
+        return own.execute(at("ONE", f"SELECT count(*) FROM {table}")).one().count
+
+    assert found("ks.t") == found("cut.t") == 0
+    for node in nodes:
+        node.connect().execute("UPDATE system.config SET value = '5' WHERE name = "
+                               "'auto_repair_threshold_default_in_seconds'")
+    until(lambda: found("ks.t") == found("cut.t") == 100, seconds=60)
+    logs = "".join(node.log.read_text() for node in nodes)
+    until(lambda: re.search(r"ks\.t: \d+ ranges were repaired by themselves",
+                            "".join(node.log.read_text() for node in nodes)))
+    assert "repair of ks" not in logs

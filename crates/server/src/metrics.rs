@@ -72,6 +72,7 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
         coordinator::batches(&mut sheet, &coordinator);
         coordinator::views(&mut sheet, &coordinator);
         coordinator::expiry(&mut sheet, &coordinator);
+        coordinator::repairs(&mut sheet);
     }
     if let Some(hints) = Hints::of_shard() {
         hints::all(&mut sheet, &hints);

@@ -70,10 +70,13 @@ pub(super) const REPAIR: &[OptionRow] = &[
         .live()
         .idle(),
     number("backup_io_throughput_mb_per_sec", "0", "MiB a second of backups; 0: any").live().idle(),
-    flag("auto_repair_enabled_default", "false", "Repair tables by themselves").live().idle(),
-    number("auto_repair_threshold_default_in_seconds", "86400", "Seconds from one to the next")
-        .live()
-        .idle(),
+    flag("auto_repair_enabled_default", "true", "Repair tables by themselves").live(),
+    number(
+        "auto_repair_threshold_default_in_seconds",
+        "86400",
+        "Seconds in which each range is repaired by itself, at most",
+    )
+    .live(),
 ];
 
 pub(super) const HINTS: &[OptionRow] = &[

@@ -185,6 +185,8 @@ impl Coordinator {
             tracing::info!(target: "paxos", transactions = redone, "transactions replayed");
             runtime::local::get::<Coordinator>().background.spawn(row_ttl::scan_all());
             runtime::local::get::<Coordinator>().background.spawn(transact::keep_finishing());
+            let begin = || async { runtime::local::get::<Coordinator>().repair_by_itself() };
+            runtime::on_all_shards(begin).await;
             Ok(())
         })
     }

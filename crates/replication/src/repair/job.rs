@@ -98,10 +98,17 @@ struct Ended(RefCell<BTreeSet<u64>>);
 
 /// A range, and who repairs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Task {
-    range: Range,
-    name: String,
+pub(super) struct Task {
+    pub(super) range: Range,
+    pub(super) name: String,
     leader: Leader,
+}
+
+impl Task {
+    /// Whether this node repairs it.
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self.leader, Leader::Here(_))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +243,7 @@ impl Coordinator {
         }
     }
 
-    async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         task: Task,
         (number, how): (u64, How),
@@ -328,7 +335,7 @@ impl Coordinator {
     }
 
     /// *each-once*
-    fn tasks(&self, wanted: &Wanted) -> Vec<Task> {
+    pub(super) fn tasks(&self, wanted: &Wanted) -> Vec<Task> {
         let schema = self.cluster.schema();
         let mut tasks = Vec::new();
         for id in &wanted.tables {

@@ -6,9 +6,11 @@
 //! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `known`
 //! (what need not be read), `scan` (what a node has, as all judge it), `session` (what a replica
 //! keeps for who asks), `ask` (the others), `history` (what is remembered), `range` (who asks),
-//! [`Sending`] (what was missed before), `job` (the ranges of tables).
+//! [`Sending`] (what was missed before), `job` (the ranges of tables), [`Automatic`] (what nobody
+//! asks for).
 
 mod ask;
+mod automatic;
 pub(crate) mod history;
 mod job;
 pub(crate) mod known;
@@ -19,6 +21,7 @@ pub(crate) mod sent;
 mod session;
 pub(crate) mod turns;
 
+pub use automatic::{Automatic, Counters};
 pub use job::{Wanted, Watch};
 pub use range::{Figures, How, Moment, Range};
 pub use reading::Reading;

@@ -77,6 +77,12 @@ impl Coordinator {
         self.places().enables(features::REPAIR_TURNS)
     }
 
+    /// Whether no other replica of a range is known to be down.
+    pub(super) fn are_alive(&self, range: &Range) -> bool {
+        debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
+        range.others.iter().all(|(host, _)| self.places().is_alive(*host))
+    }
+
     /// Repairs a range of which this node is a replica, until `goes_on` says no. Also where it
     /// fails, what was done stays done, and is told.
     pub async fn repair_range(

@@ -6,6 +6,7 @@ use admin::metrics::{Buckets, Labels, Sheet};
 use cluster::Traffic;
 use cluster::traffic::{Contended, Failure, Led, Work};
 use replication::Coordinator;
+use replication::repair::Automatic;
 use runtime::task::yield_if_needed;
 use std::rc::Rc;
 
@@ -432,4 +433,37 @@ pub(super) fn expiry(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
             ),
         ],
     );
+}
+
+/// Repairs that nobody has asked for.
+pub(super) fn repairs(sheet: &mut Sheet) {
+    let automatic = Automatic::of_shard();
+    let done = automatic.counters();
+    counters(
+        sheet,
+        &[
+            (
+                "auto_repair_ranges",
+                "Ranges of tables that the node has repaired by itself.",
+                done.repaired.get(),
+            ),
+            (
+                "auto_repair_ranges_known",
+                "Those of which it was known that all replicas agree.",
+                done.known.get(),
+            ),
+            (
+                "auto_repair_ranges_failed",
+                "Ranges that could not be repaired by themselves, and are tried again.",
+                done.failed.get(),
+            ),
+            (
+                "auto_repair_rows",
+                "Rows that a replica had missed, and got by such a repair.",
+                done.rows.get(),
+            ),
+        ],
+    );
+    let help = "Ranges that are due to be repaired by themselves, and whose replicas are all up.";
+    sheet.gauge("auto_repair_ranges_due", help, &[], done.due.get());
 }

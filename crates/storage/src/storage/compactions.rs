@@ -62,6 +62,13 @@ impl Storage {
         }
     }
 
+    /// When the part of that was repaired which was longest ago, in seconds since 1970; `None`: a part
+    /// never was.
+    pub fn repaired_at(&self, id: TableId, tokens: (Token, Token)) -> Option<i64> {
+        debug_assert!(tokens.0 <= tokens.1, "a range from {:?} to {:?}", tokens.0, tokens.1);
+        self.shard().table(id)?.repairs.borrow().least(tokens)
+    }
+
     /// The second before which all deletions of a table between two tokens, these included, are old
     /// enough by now to be forgotten, as its options say, whether or not merges may forget them
     /// yet; `i64::MIN`: none is.

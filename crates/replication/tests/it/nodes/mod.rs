@@ -1,5 +1,6 @@
 //! Several simulated nodes that keep copies of each other's tables.
 
+mod automatic;
 mod basics;
 mod batchlog;
 mod built;

@@ -61,6 +61,8 @@ pub(super) struct Nodes {
     clients: NodeId,
     /// The first so many are the seeds of all.
     seeds: usize,
+    /// In how many seconds they repair all by themselves.
+    repair_seconds: u32,
     /// What nodes do wrong that start.
     pub(super) planted: Option<Planted>,
 }
@@ -78,7 +80,9 @@ impl Nodes {
         };
         let machines = machines.iter().map(machine).collect();
         let clients = world.add_node(1);
-        Nodes { world, machines, clients, seeds, planted: None }
+        // Of some schedules in a moment, else not before their end.
+        let repair_seconds = if seed % 3 == 1 { 4 } else { 86_400 };
+        Nodes { world, machines, clients, seeds, repair_seconds, planted: None }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -111,6 +115,7 @@ impl Nodes {
             ("direct_failure_detector_ping_timeout_in_ms", "600".to_owned()),
             ("failure_detector_timeout_in_ms", "3000".to_owned()),
             ("num_tokens", "4".to_owned()),
+            ("auto_repair_threshold_default_in_seconds", self.repair_seconds.to_string()),
         ];
         let mut values = Values::default();
         for (name, value) in given {
