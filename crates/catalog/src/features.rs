@@ -57,6 +57,9 @@ pub const CDC: &str = "CDC";
 /// (docs/alternator.md, "Backups").
 pub const BACKUPS: &str = "BACKUPS";
 
+/// Requests of a coordinator to one replica travel as one message.
+pub const REQUESTS_TOGETHER: &str = "REQUESTS_TOGETHER";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     BACKUPS,
@@ -71,6 +74,7 @@ pub const ALL: &[&str] = &[
     RELAYED_WRITES,
     REPAIR_HISTORY,
     REPAIR_TURNS,
+    REQUESTS_TOGETHER,
     TABLETS,
     TABLET_RESIZE,
     VIEWS,
@@ -97,7 +101,8 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
-                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,TABLETS,\
+                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
+                     REQUESTS_TOGETHER,TABLETS,\
                      TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);
     }

@@ -9,6 +9,7 @@
 //!  - *owner-only*: a shard that does not own a token hands over to the one that does.
 
 mod sync;
+mod together;
 
 use crate::backups;
 use crate::coordinator::{Coordinator, build, nodes, own_coordinator};
@@ -64,6 +65,13 @@ pub fn serve(verbs: &mut Verbs) {
     });
     verbs.on_request(verb::READ_MUTATION_DATA, |request| async move {
         reply(read_mutations(&request, &request.take_payload(), None).await)
+    });
+    verbs.on_request(
+        verb::MUTATIONS,
+        |request| async move { reply(together::writes(&request).await) },
+    );
+    verbs.on_request(verb::READ_DIGESTS, |request| async move {
+        reply(together::digests(&request).await)
     });
     verbs.on_request(verb::LIMITED, |request| async move { reply(limited(&request).await) });
     verbs.on_request(verb::COUNTER_MUTATION, |request| async move {

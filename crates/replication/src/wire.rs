@@ -10,7 +10,7 @@
 //! READ_MUTATION_DATA  command                               -> stretch
 //! TRUNCATE            table:16                              -> nothing
 //! ```
-//! Those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
+//! Those of several requests that travel as one stand in `together`, those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
 //! partitions with limits in `limited`, those by way of a replica in `relay`, those of repairs in
 //! `sync`, those about nodes that join and leave in [`moves`], those of what tablets hold in
 //! `loads`, those of views that are built in `built`, those of snapshots in `backups`.
@@ -24,7 +24,7 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`, `sync`, [`moves`], `loads`, `built`, `backups`.
+//! `relay`, `together`, `sync`, [`moves`], `loads`, `built`, `backups`.
 
 pub mod answer;
 pub(crate) mod backups;
@@ -37,6 +37,7 @@ pub mod moves;
 pub(crate) mod paxos;
 pub(crate) mod relay;
 pub(crate) mod sync;
+pub(crate) mod together;
 
 /// The verbs: 101 to 199. Those of membership and group 0 stand before them.
 pub mod verb {
@@ -46,6 +47,8 @@ pub mod verb {
     pub const READ_DATA: Verb = Verb::new(103, "READ_DATA");
     pub const READ_MUTATION_DATA: Verb = Verb::new(104, "READ_MUTATION_DATA");
     pub const READ_DIGEST: Verb = Verb::new(105, "READ_DIGEST");
+    pub const MUTATIONS: Verb = Verb::new(106, "MUTATIONS");
+    pub const READ_DIGESTS: Verb = Verb::new(107, "READ_DIGESTS");
     pub const HINT_MUTATION: Verb = Verb::new(110, "HINT_MUTATION");
     pub const HINT: Verb = Verb::new(111, "HINT");
     pub const TRUNCATE: Verb = Verb::new(112, "TRUNCATE");

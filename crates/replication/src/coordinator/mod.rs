@@ -243,6 +243,7 @@ impl Coordinator {
             nodes,
         }));
         let coordinator: Rc<Coordinator> = runtime::local::get();
+        coordinator.send_together();
         coordinator.set_executor(nodes::Language::Transactions, Rc::new(transact::Decides));
     }
 
@@ -267,6 +268,7 @@ impl Coordinator {
                 coordinator.background.cancel().await;
                 // What is on its way to other nodes leaves hints, which stop later.
                 coordinator.end_relayed();
+                coordinator.end_together();
                 if let Some(messaging) = Messaging::current() {
                     messaging.end_callers().await;
                 }

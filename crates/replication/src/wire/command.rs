@@ -25,6 +25,8 @@ const FORMS: [ColumnForm; 4] =
 /// As few bytes as a range and a column take.
 const RANGE_BYTES_MIN: usize = 10;
 const COLUMN_BYTES: usize = 5;
+/// The id of a table.
+const TABLE_BYTES: usize = 16;
 
 /// The bytes of a command for whole rows.
 pub fn encode(command: &ReadCommand) -> Vec<u8> {
@@ -154,6 +156,49 @@ pub fn decode(bytes: &[u8]) -> Result<ReadCommand, Damaged> {
         true => Ok(command),
         false => Err(cursor.damaged("a read goes on outside of its partitions")),
     }
+}
+
+/// Decodes commands that came together, most of which differ by their keys alone.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder<'b> {
+    /// The one before, and its bytes but for the key.
+    last: Option<(ReadCommand, [&'b [u8]; 2])>,
+}
+
+impl<'b> Decoder<'b> {
+    /// As [`decode`], of the next one.
+    pub(crate) fn decode(&mut self, bytes: &'b [u8]) -> Result<&ReadCommand, Damaged> {
+        let cut = around_key(bytes);
+        let is_like = |(_, around): &(ReadCommand, [&[u8]; 2])| {
+            cut.is_some_and(|(head, _, rest)| *around == [head, rest])
+        };
+        if !self.last.as_ref().is_some_and(is_like) {
+            let command = decode(bytes)?;
+            // Where one goes on within its key, what follows the key depends on it.
+            let (head, rest) = match (cut, &command.resume) {
+                (Some((head, _, rest)), None) => (head, rest),
+                _ => (&[][..], &[][..]),
+            };
+            return Ok(&self.last.insert((command, [head, rest])).0);
+        }
+        let (Some((command, _)), Some((_, next, _))) = (&mut self.last, cut) else {
+            unreachable!("one-form: it is like the one before");
+        };
+        if let Partitions::Key(key) = &mut command.partitions {
+            key.clear();
+            key.extend_from_slice(next);
+        }
+        Ok(command)
+    }
+}
+
+/// The bytes of a command of one key: before it, it, and behind it.
+fn around_key(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (head, rest) = bytes.split_at_checked(TABLE_BYTES + 1)?;
+    let mut cursor = Cursor::new(rest);
+    let key = cursor.u32_bytes("key of a read").ok()?;
+    let is_key = head[TABLE_BYTES] == 0 && key.len() <= KEY_BYTES_MAX;
+    is_key.then(|| (head, key, cursor.rest()))
 }
 
 fn resumes_within(command: &ReadCommand) -> bool {

@@ -147,6 +147,33 @@ proptest! {
         }
     }
 
+    /// Whatever came before: commands of other keys, others, and damage.
+    #[test]
+    fn commands_that_come_together_are_decoded_as_each_by_itself(
+        commands in proptest::collection::vec(any_command(), 1..4),
+        sent in proptest::collection::vec((0usize..4, any_key(), any::<bool>(), 0usize..400), 1..12),
+    ) {
+        let all: Vec<Vec<u8>> = sent
+            .into_iter()
+            .map(|(which, key, is_cut, at)| {
+                let mut command = commands[which % commands.len()].clone();
+                if let (Partitions::Key(own), None) = (&mut command.partitions, &command.resume) {
+                    *own = key;
+                }
+                let mut bytes = command::encode(&command);
+                let length = bytes.len();
+                if is_cut {
+                    bytes[at % length] ^= 1;
+                }
+                bytes
+            })
+            .collect();
+        let mut decoder = command::Decoder::default();
+        for bytes in &all {
+            prop_assert_eq!(decoder.decode(bytes).cloned(), command::decode(bytes));
+        }
+    }
+
     #[test]
     fn answers_come_as_they_were_sent(
         stretch in any_stretch(),

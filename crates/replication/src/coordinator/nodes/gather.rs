@@ -11,6 +11,7 @@
 //!    are those that come in while no page is there.
 
 use super::peers::{Answer, AnswerHere, Answered, Asked, Question, left, rate_limited};
+use super::together::{Kind, Part};
 use super::{Coordinator, target};
 use crate::error::ReadError;
 use crate::options::Consistency;
@@ -20,7 +21,7 @@ use crate::rate::{Limit, Operation};
 use crate::wire::{Refusal, RefusalKind};
 use cluster::TableEntry;
 use cluster::traffic::Work;
-use messaging::{CallError, Caller, Down, Messaging, NotSent, Ticket};
+use messaging::{CallError, Caller, Down, Head, Messaging, NotSent, Ticket};
 use model::TableId;
 use runtime::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use smallvec::SmallVec;
@@ -330,8 +331,16 @@ impl<'a> Asking<'a> {
         // It may end before it is known here, which nobody looks at before this has returned.
         let ticket = match Messaging::current() {
             Some(messaging) => {
-                let (target, message) = (target(replica), question.message(asked));
-                messaging.call_for(caller, number, target, message, asked.until)
+                let target = target(replica);
+                if question == Question::Digest && asked.is_plain() {
+                    let (head, body) = (Head::new(), asked.bytes.clone());
+                    let part = Part { caller, number, head, body };
+                    let together = &self.coordinator.nodes.together;
+                    together.send(&messaging, Kind::Digests, target, part, asked.until)
+                } else {
+                    let message = question.message(asked);
+                    messaging.call_for(caller, number, target, message, asked.until)
+                }
             }
             None => {
                 let down = CallError::NeverSent(NotSent::Down(Down::Stopping));

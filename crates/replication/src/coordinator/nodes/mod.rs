@@ -13,6 +13,7 @@
 //!    none was asked for is unavailable or refused.
 //!
 //! In reading order: `planned` (plans that were made before), `peers` (a question to one replica),
+//! `together` (those that travel as one message),
 //! `write`, `relays` (writes to other data centres), `gather` (questions to several), `repair`
 //! (answers that differ), `read`, `ring` (ranges), `rounds` (conditional writes), `owner` (writes
 //! that depend on what is there), `lead` (who leads rounds), `batches`, `holders` (who keeps them),
@@ -35,6 +36,7 @@ mod relays;
 mod repair;
 mod ring;
 mod rounds;
+mod together;
 mod transact;
 mod truncate;
 mod write;
@@ -78,6 +80,7 @@ pub(crate) struct Nodes {
     reads: planned::Planned<ReadPlan>,
     writes: planned::Planned<Tally>,
     relays: relays::Relays,
+    together: Rc<together::Together>,
     planted: Cell<Option<Planted>>,
     spans: gather::Spans,
     joining: gather::Joining,
@@ -147,6 +150,10 @@ pub enum Planted {
     LogsApart,
     /// What is replayed is added to a log once more.
     LogsAgain,
+    /// Of requests that came together each is told what came of another.
+    MixesAnswers,
+    /// Writes that came together are refused as a group: no mistake, but seldom.
+    FailsGroups,
 }
 
 impl Coordinator {
@@ -173,7 +180,7 @@ impl Coordinator {
         }
     }
 
-    pub(in crate::coordinator) fn is_planted(&self, planted: Planted) -> bool {
+    pub(crate) fn is_planted(&self, planted: Planted) -> bool {
         self.nodes.planted.get() == Some(planted)
     }
 

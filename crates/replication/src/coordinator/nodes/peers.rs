@@ -15,7 +15,7 @@ use crate::wire::{self, Refusal, RefusalKind, answer, verb};
 use cluster::TableEntry;
 use messaging::{CallError, Head, HostId, Lost, Messaging, NotSent, Payload, Target, Verb};
 use mutation::FrozenMutation;
-use mutation::page::{Page, ReadCommand, RowShape};
+use mutation::page::{Page, Partitions, ReadCommand, RowShape};
 use runtime::time::{Instant, timeout};
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -65,6 +65,11 @@ impl Asked<'_> {
         debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         let bytes = Rc::new(wire::command::encode(command));
         Asked { table, command, bytes, until, limit: None }
+    }
+
+    /// Whether it is of one partition whose table has no limits.
+    pub(super) fn is_plain(&self) -> bool {
+        self.limit.is_none() && matches!(self.command.partitions, Partitions::Key(_))
     }
 }
 

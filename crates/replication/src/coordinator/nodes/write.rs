@@ -9,6 +9,7 @@
 //! of the others have it: then it is to have it too.
 
 use super::peers::{Told, acknowledged, rate_limited, speechless};
+use super::together::{Kind, Part};
 use super::{Coordinator, Planted, refuse_write, target};
 use crate::coordinator::own_coordinator;
 use crate::error::WriteError;
@@ -18,7 +19,7 @@ use crate::placement::Replica;
 use crate::plan::nodes::{Candidates, Tally, Unavailable, plan_write};
 use crate::plan::relay::{PLACES_MAX, places};
 use crate::rate::{Limit, Operation};
-use crate::wire::{Refusal, RefusalKind};
+use crate::wire::{Refusal, RefusalKind, verb};
 use cluster::{Replication, TableEntry};
 use messaging::{CallError, Caller, Messaging, Payload, Verb};
 use mutation::FrozenMutation;
@@ -362,10 +363,17 @@ impl Coordinator {
                 _ if replica.is_here => here = Some(number),
                 None => pending.settle(number, Err(speechless())),
                 Some(messaging) => {
-                    let message = pending.payload();
-                    let target = target(replica);
+                    let (verb, head, body) = pending.told.parts(pending.limit);
+                    let (caller, target) = (pending.clone(), target(replica));
                     // It goes on after the answer: nobody cancels it.
-                    messaging.call_for(pending.clone(), number, target, message, deadline);
+                    if verb == verb::MUTATION {
+                        let part = Part { caller, number, head, body };
+                        let together = &self.nodes.together;
+                        together.send(messaging, Kind::Writes, target, part, deadline);
+                    } else {
+                        let message = (verb, Payload::with_shared(head, body));
+                        messaging.call_for(caller, number, target, message, deadline);
+                    }
                 }
             }
         }

@@ -18,6 +18,7 @@ mod relays;
 mod repair;
 mod repaired;
 mod suffering;
+mod together;
 mod transactions;
 mod transactions_alone;
 mod views;

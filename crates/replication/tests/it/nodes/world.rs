@@ -409,7 +409,9 @@ async fn live(
 
 /// What a node knows that has heard neither of turns of repairs nor of times of hints.
 fn be_old(verbs: &mut Verbs) {
-    for verb in [verb::SYNC_BEGIN, verb::SYNC_KEEP, verb::SYNC_KNOWS] {
+    for verb in
+        [verb::SYNC_BEGIN, verb::SYNC_KEEP, verb::SYNC_KNOWS, verb::MUTATIONS, verb::READ_DIGESTS]
+    {
         verbs.forget(verb);
     }
     verbs.forget(verb::HINT);

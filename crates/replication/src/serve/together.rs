@@ -1,0 +1,147 @@
+//! Requests of a coordinator that travelled together.
+//!
+//! Invariants
+//!  - *each-by-itself*: one that is refused takes no other with it, and none waits for another
+//!    but for the log, whose groups are synced together.
+
+use super::{check_view, coordinator, damaged, known, until, write};
+use crate::coordinator::{Coordinator, nodes};
+use crate::digest::Digest;
+use crate::range;
+use crate::wire::command::Decoder;
+use crate::wire::together::{Answers, requests};
+use crate::wire::{self, Refusal, answer};
+use messaging::{Payload, Request};
+use mutation::FrozenMutation;
+use mutation::page::{Partitions, ReadCommand};
+use nodes::{Cause, Planted, refused};
+use runtime::task::join_all;
+use std::ops::ControlFlow;
+
+/// Room for an answer to a digest.
+const DIGEST_BYTES: usize = 24;
+
+/// Writes: those of whole partitions of this shard, of which nothing else follows, as one group.
+pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let payload = request.take_payload();
+    let mut mutations = Vec::with_capacity(16);
+    let mut plain = Vec::with_capacity(16);
+    let mut others = Vec::new();
+    let mut count = 0;
+    for bytes in requests(&payload) {
+        let bytes = bytes.map_err(damaged)?;
+        match plain_write(&coordinator, request, bytes).await {
+            Ok(Some(mutation)) => {
+                plain.push(count);
+                mutations.push(mutation);
+            }
+            other => others.push((count, bytes, other.err())),
+        }
+        count += 1;
+    }
+    let mut ended: Vec<Option<Refusal>> = Vec::new();
+    let fails = coordinator.is_planted(Planted::FailsGroups);
+    if fails || !apply_plain(&coordinator, &mutations).await {
+        let each = mutations.into_iter().map(|it| coordinator.apply(coordinator.shard, it));
+        ended.resize(count, None);
+        for (place, applied) in plain.iter().zip(join_all(each).await) {
+            ended[*place] = applied.err().map(|error| refused(Cause::Write(error)));
+        }
+    }
+    if !others.is_empty() {
+        stdx::probe!("a write that came with others is more than a plain one");
+        ended.resize(count, None);
+        let each = others.into_iter().map(|(place, bytes, refusal)| async move {
+            match refusal {
+                Some(refusal) => (place, Some(refusal)),
+                None => (place, write(request, bytes, None).await.err()),
+            }
+        });
+        for (place, refusal) in join_all(each).await {
+            ended[place] = refusal;
+        }
+    }
+    if ended.iter().all(Option::is_none) {
+        return Ok(Payload::empty());
+    }
+    if coordinator.is_planted(Planted::MixesAnswers) {
+        ended.reverse();
+    }
+    let mut answers = Answers::with_capacity(64 * count);
+    for refusal in &ended {
+        match refusal {
+            None => answers.answer(&[]),
+            Some(refusal) => answers.refuse(refusal),
+        }
+    }
+    debug_assert_eq!(ended.len(), count, "each-by-itself: answers of others");
+    Ok(Payload::from(answers.finish()))
+}
+
+/// A mutation that is alone in its request, of a partition of this shard and a table without views
+/// and logs; `None`: it is something else.
+async fn plain_write(
+    coordinator: &Coordinator,
+    request: &Request,
+    bytes: &[u8],
+) -> Result<Option<FrozenMutation>, Refusal> {
+    let mut views = wire::views(bytes);
+    let view = views.next().expect("no bytes are a damaged mutation").map_err(damaged)?;
+    if views.next().is_some() || view.has_attached() {
+        return Ok(None);
+    }
+    let (table, token) = check_view(coordinator, &view, until(request)).await?;
+    let is_plain = table.views.is_empty()
+        && table.log.is_none()
+        && coordinator.is_spread(&table)
+        && table.tablets.shard_of(token) == coordinator.shard;
+    Ok(is_plain.then(|| FrozenMutation(view.bytes().into())))
+}
+
+/// Whether all are applied, as one group of the log.
+async fn apply_plain(coordinator: &Coordinator, mutations: &[FrozenMutation]) -> bool {
+    if mutations.is_empty() {
+        return true;
+    }
+    let applied = coordinator.storage.apply_each(mutations).await;
+    if let Err(error) = &applied {
+        // Perhaps of one of them: each is told for itself.
+        tracing::debug!(target: "replication", %error, "writes that came together fail");
+    }
+    applied.is_ok()
+}
+
+/// Digests of partitions that are in memory; others are to be asked for alone.
+pub(super) async fn digests(request: &Request) -> Result<Payload, Refusal> {
+    let coordinator = coordinator()?;
+    let payload = request.take_payload();
+    let mut answers = Answers::with_capacity(payload.len() / 4 + DIGEST_BYTES);
+    let mut commands = Decoder::default();
+    for bytes in requests(&payload) {
+        let command = commands.decode(bytes.map_err(damaged)?).map_err(damaged);
+        let told = command.and_then(|command| digest(&coordinator, command).transpose());
+        match told.transpose() {
+            Some(Ok(digest)) => answers.answer(&answer::encode_digest(digest)),
+            Some(Err(refusal)) => answers.refuse(&refusal),
+            None => answers.alone(),
+        }
+        runtime::task::yield_if_needed().await;
+    }
+    Ok(Payload::from(answers.finish()))
+}
+
+/// A digest, if nothing has to be waited for.
+fn digest(coordinator: &Coordinator, command: &ReadCommand) -> Option<Result<Digest, Refusal>> {
+    let Partitions::Key(_) = &command.partitions else { return None };
+    let table = known(coordinator, command.table)?;
+    if let Err(error) = range::check_ranges(command, &table.schema.order) {
+        return Some(Err(damaged(error)));
+    }
+    match coordinator.page_at_once(&table, command) {
+        ControlFlow::Continue(_) => None,
+        ControlFlow::Break(page) => {
+            Some(page.map(|page| Digest::of(&page)).map_err(|error| refused(Cause::Read(error))))
+        }
+    }
+}
