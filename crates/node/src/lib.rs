@@ -104,6 +104,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     patience::register(&settings);
     repair::Reading::registered(&settings);
     repair::Sending::registered(&settings);
+    repair::Automatic::check(&settings);
     zstd::Zstd::registered(&settings);
     seeds::check(&settings);
     query::Options::check(&settings);
