@@ -43,6 +43,7 @@ use options::Values;
 use query::Processor;
 use replication::Coordinator;
 use replication::hints::Hints;
+use replication::moves;
 use replication::repair;
 use runtime::Erased;
 use std::time::Duration;
@@ -77,6 +78,7 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
             patience::provide();
             repair::Reading::provide();
             repair::Sending::provide();
+            moves::Pace::provide();
         };
         runtime::on_all_shards(provide).await;
         if is_member {
@@ -105,6 +107,7 @@ pub fn refused_settings(values: &Values) -> Vec<String> {
     repair::Reading::registered(&settings);
     repair::Sending::registered(&settings);
     repair::Automatic::check(&settings);
+    moves::Pace::registered(&settings);
     zstd::Zstd::registered(&settings);
     seeds::check(&settings);
     query::Options::check(&settings);

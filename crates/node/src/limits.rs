@@ -18,7 +18,6 @@ const INDEX_SCALE: &str = "column_index_auto_scale_threshold_in_kb";
 const COMPACTION: &str = "compaction_static_shares";
 const COMPACTION_MAX: &str = "compaction_max_shares";
 const THROUGHPUT: &str = "compaction_throughput_mb_per_sec";
-const STREAMS: &str = "stream_io_throughput_mb_per_sec";
 const FLUSH: &str = "memtable_flush_static_shares";
 const DISK: &str = "critical_disk_utilization_level";
 
@@ -113,8 +112,6 @@ pub(crate) fn provide() {
     let settings = Settings::of_shard();
     let limits = Rc::new(Limits::registered(&settings));
     limits.set();
-    // One node streams nothing, which is within any limit.
-    let _ = settings.register(STREAMS, 0, mebibytes as Rule<i64>);
     for name in NAMES {
         let limits = limits.clone();
         settings.watch(name, Rc::new(move || limits.set()));

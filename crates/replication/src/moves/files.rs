@@ -16,6 +16,7 @@
 //!  - *room-first*: nothing is copied that would take of the disk what clients' writes leave free.
 //!  - *few-at-once*: no more than so many blocks of a range are under way.
 
+use super::pace;
 use super::part::{PAUSE, Part, State, is_on, refused};
 use crate::coordinator::Coordinator;
 use crate::epochs::Epochs;
@@ -244,6 +245,7 @@ impl Taker<'_> {
         written.map_err(|error| format!("what was taken cannot be written: {error}"))?;
         self.state.add_bytes(self.part.from, block.len() as u64);
         super::note_taken(0, block.len() as u64);
+        pace::keep(block.len() as u64).await;
         Ok(())
     }
 

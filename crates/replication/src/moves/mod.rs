@@ -19,7 +19,7 @@
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
 //!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
-//! as rows elsewhere.
+//! as rows elsewhere; as fast as it may be ([`Pace`]).
 //!
 //! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
 //! is asked for again, and does no harm twice.
@@ -42,6 +42,7 @@ mod files;
 mod give;
 mod lead;
 mod loads;
+mod pace;
 mod part;
 mod tablets;
 mod take;
@@ -52,6 +53,7 @@ pub use cleanup::cleanup;
 pub(crate) use give::{block, end, give};
 
 pub(crate) use loads::tell as tell_loads;
+pub use pace::Pace;
 pub use part::Giver;
 pub(crate) use take::step;
 

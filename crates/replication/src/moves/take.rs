@@ -326,6 +326,7 @@ async fn take_pages(
         state.mutations.set(state.mutations.get() + count);
         state.add_bytes(part.from, bytes);
         super::note_taken(count, bytes);
+        super::pace::keep(bytes).await;
         match stretch.reached {
             None => return Ok(()),
             reached => next.resume = reached,
