@@ -126,7 +126,10 @@ fn put_pieces(
             }
             RowPiece::Regulars => {
                 let count = columns.size_hint().1.unwrap_or(0).saturating_sub(told.min(1));
-                columns.clone().take(count).for_each(|column| put(out, column.value));
+                match columns.values(count) {
+                    Some(values) => out.put(values),
+                    None => columns.clone().take(count).for_each(|column| put(out, column.value)),
+                }
             }
         }
     }

@@ -228,6 +228,22 @@ pub struct PageColumns<'a> {
     cursor: Cursor<'a>,
     forms: &'a [(ColumnId, ColumnForm)],
 }
+impl<'a> PageColumns<'a> {
+    /// The first `count` columns as they stand, each its length and its value, as a response frame
+    /// has them; `None` where there are fewer, or one has more than a value.
+    pub fn values(&self, count: usize) -> Option<&'a [u8]> {
+        let (forms, _) = self.forms.split_at_checked(count)?;
+        let mut cursor = self.cursor;
+        for (_, form) in forms {
+            if *form == ColumnForm::ValueWithTimes {
+                return None;
+            }
+            read_column(&mut cursor, *form).ok()?;
+        }
+        let bytes = self.cursor.remaining() - cursor.remaining();
+        Some(&self.cursor.rest()[..bytes])
+    }
+}
 impl<'a> Iterator for PageColumns<'a> {
     type Item = PageColumn<'a>;
     fn next(&mut self) -> Option<PageColumn<'a>> {

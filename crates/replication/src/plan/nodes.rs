@@ -14,6 +14,7 @@ use super::quorum;
 use crate::options::Consistency;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
+use std::rc::Rc;
 
 /// A replica, as far as plans are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,8 @@ pub struct Candidate {
     pub writes_only: bool,
 }
 
-/// The replicas of a token, nearest first: seldom more than a few.
-pub type Candidates = SmallVec<[Candidate; 4]>;
+/// The replicas of a token, nearest first: shared by the requests that a plan is remembered for.
+pub type Candidates = Rc<[Candidate]>;
 
 /// How many copies are wanted, however many nodes there are for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,11 +77,18 @@ struct Part {
 }
 
 /// Who has answered.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct Tally {
     /// One, but for EACH_QUORUM.
     parts: SmallVec<[Part; 1]>,
     failures: u32,
+}
+
+/// As a slice is copied, which their items are not: there is one for each request.
+impl Clone for Tally {
+    fn clone(&self) -> Tally {
+        Tally { parts: SmallVec::from_slice(&self.parts), failures: self.failures }
+    }
 }
 
 impl fmt::Debug for Tally {
@@ -211,13 +219,21 @@ pub fn plan_write(
 }
 
 /// Whom a read asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ReadPlan {
     /// By their places among the candidates; the nearest is the first.
     pub asked: SmallVec<[usize; 4]>,
     /// Those that are alive besides, and count.
     spares: SmallVec<[usize; 4]>,
     pub tally: Tally,
+}
+
+/// See [`Tally`].
+impl Clone for ReadPlan {
+    fn clone(&self) -> ReadPlan {
+        let [asked, spares] = [&self.asked, &self.spares].map(|it| SmallVec::from_slice(it));
+        ReadPlan { asked, spares, tally: self.tally.clone() }
+    }
 }
 
 /// Of a read: the nearest that are alive, as many as are required.

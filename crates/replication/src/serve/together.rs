@@ -11,12 +11,14 @@ use crate::range;
 use crate::wire::command::Decoder;
 use crate::wire::together::{Answers, requests};
 use crate::wire::{self, Refusal, answer};
+use cluster::TableEntry;
 use messaging::{Payload, Request};
 use mutation::FrozenMutation;
 use mutation::page::{Partitions, ReadCommand};
 use nodes::{Cause, Planted, refused};
 use runtime::task::join_all;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 /// Room for an answer to a digest.
 const DIGEST_BYTES: usize = 24;
@@ -28,10 +30,11 @@ pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
     let mut mutations = Vec::with_capacity(16);
     let mut plain = Vec::with_capacity(16);
     let mut others = Vec::new();
+    let mut known = None;
     let mut count = 0;
     for bytes in requests(&payload) {
         let bytes = bytes.map_err(damaged)?;
-        match plain_write(&coordinator, request, bytes).await {
+        match plain_write(&coordinator, request, bytes, &mut known).await {
             Ok(Some(mutation)) => {
                 plain.push(count);
                 mutations.push(mutation);
@@ -79,12 +82,14 @@ pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
     Ok(Payload::from(answers.finish()))
 }
 
-/// A mutation that is alone in its request, of a partition of this shard and a table without views
-/// and logs; `None`: it is something else.
+/// A mutation that is alone in its request, of a partition of this shard and a table of several nodes
+/// without views and logs; `None`: it is something else. `known`: the table of the one before, and
+/// whether it is such.
 async fn plain_write(
     coordinator: &Coordinator,
     request: &Request,
     bytes: &[u8],
+    known: &mut Option<(Rc<TableEntry>, bool)>,
 ) -> Result<Option<FrozenMutation>, Refusal> {
     let mut views = wire::views(bytes);
     let view = views.next().expect("no bytes are a damaged mutation").map_err(damaged)?;
@@ -92,11 +97,16 @@ async fn plain_write(
         return Ok(None);
     }
     let (table, token) = check_view(coordinator, &view, until(request)).await?;
-    let is_plain = table.views.is_empty()
-        && table.log.is_none()
-        && coordinator.is_spread(&table)
-        && table.tablets.shard_of(token) == coordinator.shard;
-    Ok(is_plain.then(|| FrozenMutation(view.bytes().into())))
+    let is_own = table.tablets.shard_of(token) == coordinator.shard;
+    let is_plain = match known {
+        Some((before, is_plain)) if Rc::ptr_eq(before, &table) => *is_plain,
+        _ => {
+            let follows = !table.views.is_empty() || table.log.is_some();
+            let is_plain = !follows && coordinator.is_spread(&table);
+            known.insert((table, is_plain)).1
+        }
+    };
+    Ok((is_own && is_plain).then(|| FrozenMutation(view.bytes().into())))
 }
 
 /// Whether all are applied, as one group of the log.

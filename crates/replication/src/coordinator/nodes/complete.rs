@@ -135,7 +135,7 @@ async fn bring(coordinator: &Coordinator, part: Part, kept_at: i64) -> Result<()
         return Err(WriteError::Unavailable { consistency: LEVEL, required, alive });
     }
     let told = Told::new(mutations);
-    let tell = replicas.iter().zip(&candidates).map(async |(replica, candidate)| {
+    let tell = replicas.iter().zip(&*candidates).map(async |(replica, candidate)| {
         candidate.is_alive && coordinator.tell(replica, &told, TIMEOUT).await.is_ok()
     });
     let have = join_all(tell).await;

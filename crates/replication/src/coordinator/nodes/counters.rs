@@ -46,7 +46,7 @@ impl Coordinator {
         self.check_alive(table, &replicas, &candidates, options)?;
         // Who is only written does not have the counter's state yet.
         let leads = |one: &Candidate| one.is_alive && !one.writes_only;
-        let alive = replicas.iter().zip(&candidates).find(|(_, one)| leads(one));
+        let alive = replicas.iter().zip(&*candidates).find(|(_, one)| leads(one));
         let Some((leader, _)) = alive else {
             return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
         };
