@@ -10,10 +10,11 @@
 //! READ_MUTATION_DATA  command                               -> stretch
 //! TRUNCATE            table:16                              -> nothing
 //! ```
-//! Those of several requests that travel as one stand in `together`, those of conditional writes stand in [`paxos`], those of logged batches in `batches`, those to
-//! partitions with limits in `limited`, those by way of a replica in `relay`, those of repairs in
-//! `sync`, those about nodes that join and leave in [`moves`], those of what tablets hold in
-//! `loads`, those of views that are built in `built`, those of snapshots in `backups`.
+//! Those of several requests that travel as one stand in `together`, those of conditional writes in
+//! [`paxos`], those of logged batches in `batches`, those to partitions with limits in `limited`,
+//! those by way of a replica in `relay`, those of repairs in `sync`, those about nodes that join
+//! and leave in [`moves`], those of what tablets hold in `loads`, those of views that are built in
+//! `built`, those of snapshots in `backups`.
 //!
 //! A refusal is a [`Refusal`]. Numbers are big-endian and of fixed width, so that a value has one
 //! form; a mutation goes as it is frozen, and what it is checked against is the receiver's schema.

@@ -151,7 +151,10 @@ proptest! {
     #[test]
     fn commands_that_come_together_are_decoded_as_each_by_itself(
         commands in proptest::collection::vec(any_command(), 1..4),
-        sent in proptest::collection::vec((0usize..4, any_key(), any::<bool>(), 0usize..400), 1..12),
+        sent in proptest::collection::vec(
+            (0usize..4, any_key(), any::<bool>(), 0usize..400),
+            1..12,
+        ),
     ) {
         let all: Vec<Vec<u8>> = sent
             .into_iter()

@@ -136,7 +136,8 @@ mod tests {
             prop_assert_eq!(found.expect("requests"), expected);
             prop_assert!(requests(&bytes[..bytes.len() - 1]).any(|it| it.is_err()));
 
-            let refusals: Vec<_> = kinds.iter().map(|(_, _, text)| refusal(text).encode()).collect();
+            let refusals = kinds.iter().map(|(_, _, text)| refusal(text).encode());
+            let refusals: Vec<_> = refusals.collect();
             let mut out = Answers::default();
             let mut expected = Vec::new();
             for ((kind, bytes, text), refused) in kinds.iter().zip(&refusals) {

@@ -62,8 +62,8 @@ impl Storage {
         }
     }
 
-    /// When the part of that was repaired which was longest ago, in seconds since 1970; `None`: a part
-    /// never was.
+    /// When the part of a range was repaired whose repair is longest ago, in seconds since 1970;
+    /// `None`: a part never was.
     pub fn repaired_at(&self, id: TableId, tokens: (Token, Token)) -> Option<i64> {
         debug_assert!(tokens.0 <= tokens.1, "a range from {:?} to {:?}", tokens.0, tokens.1);
         self.shard().table(id)?.repairs.borrow().least(tokens)
