@@ -49,7 +49,9 @@ impl Pace {
     fn take(&self, bytes: u64) -> Duration {
         let rate = self.mib_per_second.get().unsigned_abs() << 20;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.throttle.borrow_mut().take(bytes, rate, Instant::now().as_nanos())
+        let wait = self.throttle.borrow_mut().take(bytes, rate, Instant::now().as_nanos());
+        debug_assert!(0 < rate || wait.is_zero(), "as-slow-as-told: {wait:?} without a bound");
+        wait
     }
 }
 

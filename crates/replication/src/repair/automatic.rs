@@ -1,17 +1,17 @@
 //! Tables are repaired by themselves: each range within a time, the *goal* of its table.
 //!
-//! A node sees to the ranges of which it is the first replica. When all replicas of one had the same
-//! last its own history tells ([`super::history`]), also over restarts, and what it has repaired
-//! itself since it started. One that never was repaired is as old as its table, if the id of that
-//! tells, else as the time for which this node has looked.
+//! A node sees to the ranges of which it is the first replica. When all replicas of one had the
+//! same last its own history tells ([`super::history`]), also over restarts, and what it has
+//! repaired itself since it started. One that never was repaired is as old as its table, if the id
+//! of that tells, else as the time for which this node has looked.
 //!
 //! Invariants
 //!  - *first-alone*: no node but its first replica begins to repair a range by itself.
 //!  - *oldest-first*: of the ranges that are due the one is repaired whose age is most in parts of
 //!    its goal.
-//!  - *budgeted*: a node repairs one range at a time by itself, in the group *streaming*, and begins
-//!    them at most [`SPEED`] times as often as all its goals need: whatever has come together, it is
-//!    spread over a part of the goal.
+//!  - *budgeted*: a node repairs one range at a time by itself, in the group *streaming*, and
+//!    begins them at most [`SPEED`] times as often as all its goals need: whatever has come
+//!    together, it is spread over a part of the goal.
 //!  - *not-believed*: the time of a repair that is still to come says nothing.
 //!  - *all-there*: none is begun while one of its replicas is down; one that failed is begun again
 //!    after a part of its goal, and is as old as before.
@@ -250,6 +250,8 @@ impl Automatic {
                 found.push(Due { task, lateness, goal });
             }
         }
+        debug_assert!(next <= goal / LOOKS, "oldest-first: {next:?} without a look");
+        debug_assert!(found.len() <= ranges, "oldest-first: {} of {ranges}", found.len());
         let mut tables = self.tables.borrow_mut();
         let fresh = Looked { goal, ranges, until: now, repaired: 0, rows: 0 };
         let looked = tables.entry(*id).or_insert(fresh);
@@ -322,6 +324,7 @@ impl Automatic {
         }
         let own = coordinator.cluster.node().host_id;
         let to: BTreeSet<Uuid> = coordinator.places().others().into_iter().chain([own]).collect();
+        debug_assert!(1 < to.len(), "first-alone: a range of a node alone");
         let at = Instant::now();
         let told = coordinator.have_sent(&to).await;
         let before = self.moment.replace(Some((told.as_ref().ok().copied(), at)));
@@ -361,7 +364,8 @@ impl Obeyed {
 }
 
 impl Coordinator {
-    /// Tables are repaired by themselves from now on, for as long as this lives. Runs on each shard.
+    /// Tables are repaired by themselves from now on, for as long as this lives. Runs on each
+    /// shard.
     pub(crate) fn repair_by_itself(&self) {
         let obeyed = Obeyed::registered(&Settings::of_shard());
         if runtime::shard_id() == 0 {
@@ -479,7 +483,8 @@ mod tests {
                 ages.iter_mut().for_each(|(age, _)| *age += pause);
                 now += pause;
             }
-            let needed: f64 = tables.iter().map(|(ranges, goal)| *ranges as f64 / *goal as f64).sum();
+            let needed = tables.iter().map(|(ranges, goal)| *ranges as f64 / *goal as f64);
+            let needed: f64 = needed.sum();
             prop_assert!(f64::from(begun) <= SPEED * needed * now + 1.0);
         }
     }

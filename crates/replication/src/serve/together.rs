@@ -43,6 +43,8 @@ pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
         }
         count += 1;
     }
+    let shared = plain.len() + others.len();
+    debug_assert_eq!(shared, count, "each-by-itself: one is neither");
     let mut ended: Vec<Option<Refusal>> = Vec::new();
     let fails = coordinator.is_planted(Planted::FailsGroups);
     if fails || !apply_plain(&coordinator, &mutations).await {
@@ -82,9 +84,9 @@ pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
     Ok(Payload::from(answers.finish()))
 }
 
-/// A mutation that is alone in its request, of a partition of this shard and a table of several nodes
-/// without views and logs; `None`: it is something else. `known`: the table of the one before, and
-/// whether it is such.
+/// A mutation that is alone in its request, of a partition of this shard and a table of several
+/// nodes without views and logs; `None`: it is something else. `known`: the table of the one
+/// before, and whether it is such.
 async fn plain_write(
     coordinator: &Coordinator,
     request: &Request,
@@ -97,6 +99,7 @@ async fn plain_write(
         return Ok(None);
     }
     let (table, token) = check_view(coordinator, &view, until(request)).await?;
+    debug_assert!(table.schema.id == view.table(), "each-by-itself: of another table");
     let is_own = table.tablets.shard_of(token) == coordinator.shard;
     let is_plain = match known {
         Some((before, is_plain)) if Rc::ptr_eq(before, &table) => *is_plain,
@@ -145,6 +148,7 @@ pub(super) async fn digests(request: &Request) -> Result<Payload, Refusal> {
 fn digest(coordinator: &Coordinator, command: &ReadCommand) -> Option<Result<Digest, Refusal>> {
     let Partitions::Key(_) = &command.partitions else { return None };
     let table = known(coordinator, command.table)?;
+    debug_assert!(table.schema.id == command.table, "checked-where-it-enters: another table");
     if let Err(error) = range::check_ranges(command, &table.schema.order) {
         return Some(Err(damaged(error)));
     }

@@ -188,6 +188,7 @@ impl<'b> Decoder<'b> {
             key.clear();
             key.extend_from_slice(next);
         }
+        debug_assert_eq!(decode(bytes).as_ref(), Ok(&*command), "one-form: by the one before");
         Ok(command)
     }
 }

@@ -84,12 +84,14 @@ impl Answers {
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
+        debug_assert!(!self.says || !self.out.is_empty(), "one-form: what says nothing");
         if self.says { self.out } else { Vec::new() }
     }
 }
 
 /// The answers to so many requests.
 pub(crate) fn answers(bytes: &[u8], count: usize) -> Result<Vec<Each<'_>>, Damaged> {
+    debug_assert!(0 < count, "one-form: answers to nothing");
     if bytes.is_empty() {
         return Ok(vec![Each::Answer(&[]); count]);
     }

@@ -7,15 +7,15 @@
 //!
 //! Invariants
 //!  - *each-by-itself*: each request is answered, refused or lost by itself, and its caller is told
-//!    once, as if it had travelled alone. One that another node cannot answer at once is asked again
-//!    alone, so that none waits for another.
+//!    once, as if it had travelled alone. One that another node cannot answer at once is asked
+//!    again alone, so that none waits for another.
 //!  - *in-time*: what travels together has times that end within [`SPAN`]; none is told of its end
 //!    later than that.
 //!  - *bounded*: as many, and as many bytes, travel together as has a small message. What is larger
 //!    goes alone.
 //!  - *as-all-can*: while a node of the cluster does not know of it, all go alone.
-//!  - *not-held*: whatever was given here leaves in the next turn; what is here when the shard stops
-//!    was never sent, and what comes later goes alone.
+//!  - *not-held*: whatever was given here leaves in the next turn; what is here when the shard
+//!    stops was never sent, and what comes later goes alone.
 
 use super::Coordinator;
 use crate::coordinator::own_coordinator;
@@ -76,6 +76,7 @@ impl Part {
         until: Instant,
     ) -> Option<Ticket> {
         let Part { caller, number, head, body } = self;
+        debug_assert!(!body.is_empty(), "each-by-itself: a request of nothing");
         let message = (verb, Payload::with_shared(head, body));
         messaging.call_for(caller, number, target, message, until)
     }
@@ -191,8 +192,8 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// Sends a request, with others perhaps. There is a ticket to cancel it only where it goes alone
-    /// at once.
+    /// Sends a request, with others perhaps. There is a ticket to cancel it only where it goes
+    /// alone at once.
     pub(super) fn send(
         &self,
         messaging: &Rc<Messaging>,
@@ -202,6 +203,7 @@ impl Together {
         until: Instant,
     ) -> Option<Ticket> {
         let bytes = part.bytes();
+        debug_assert!(0 < bytes, "each-by-itself: a request of nothing");
         if LARGE_BYTES < bytes || self.has_ended.get() {
             return part.go_alone(messaging, target, kind.verbs().0, until);
         }
@@ -231,6 +233,7 @@ impl Together {
         loop {
             self.filled.notified().await;
             let groups = self.groups.take();
+            debug_assert!(!self.has_ended.get(), "not-held: it sends after its end");
             let Some(messaging) = Messaging::current() else { continue };
             let Ok(coordinator) = own_coordinator() else { continue };
             let is_known = coordinator.places().enables(features::REQUESTS_TOGETHER);
