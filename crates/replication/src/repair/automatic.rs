@@ -327,7 +327,8 @@ impl Automatic {
         debug_assert!(1 < to.len(), "first-alone: a range of a node alone");
         let at = Instant::now();
         let told = coordinator.have_sent(&to).await;
-        let before = self.moment.replace(Some((told.as_ref().ok().copied(), at)));
+        let micros = told.as_ref().ok().copied().filter(|micros| *micros != 0);
+        let before = self.moment.replace(Some((micros, at)));
         if let Err(why) = &told
             && before.is_none_or(|(moment, _)| moment.is_some())
         {
@@ -336,7 +337,7 @@ impl Automatic {
                 "repairs are not remembered: hints and batches were not all sent before them: {why}"
             );
         }
-        told.ok().filter(|micros| *micros != 0)
+        micros
     }
 
     fn pause(&self) -> Duration {
@@ -357,6 +358,7 @@ impl Obeyed {
             false => Err("not a number of seconds from 1 on".to_owned()),
         };
         Obeyed {
+            // A node's options say yes; where there are none, as in tests, nobody asked for it.
             is_enabled: settings.register(ENABLED, false, anything),
             seconds: settings.register(GOAL, GOAL_SECONDS, positive),
         }

@@ -23,12 +23,12 @@ use std::rc::Rc;
 /// Room for an answer to a digest.
 const DIGEST_BYTES: usize = 24;
 
-/// Writes: those of whole partitions of this shard, of which nothing else follows, as one group.
+/// Writes: those of partitions of this shard of which nothing else follows are one group.
 pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
     let coordinator = coordinator()?;
     let payload = request.take_payload();
-    let mut mutations = Vec::with_capacity(16);
-    let mut plain = Vec::with_capacity(16);
+    let (mut mutations, mut plain) = (Vec::with_capacity(16), Vec::with_capacity(16));
+    // Each by itself, where it was not refused yet.
     let mut others = Vec::new();
     let mut known = None;
     let mut count = 0;
@@ -36,39 +36,30 @@ pub(super) async fn writes(request: &Request) -> Result<Payload, Refusal> {
         let bytes = bytes.map_err(damaged)?;
         match plain_write(&coordinator, request, bytes, &mut known).await {
             Ok(Some(mutation)) => {
-                plain.push(count);
+                plain.push((count, bytes, None));
                 mutations.push(mutation);
             }
             other => others.push((count, bytes, other.err())),
         }
         count += 1;
     }
-    let shared = plain.len() + others.len();
-    debug_assert_eq!(shared, count, "each-by-itself: one is neither");
-    let mut ended: Vec<Option<Refusal>> = Vec::new();
-    let fails = coordinator.is_planted(Planted::FailsGroups);
-    if fails || !apply_plain(&coordinator, &mutations).await {
-        let each = mutations.into_iter().map(|it| coordinator.apply(coordinator.shard, it));
-        ended.resize(count, None);
-        for (place, applied) in plain.iter().zip(join_all(each).await) {
-            ended[*place] = applied.err().map(|error| refused(Cause::Write(error)));
-        }
+    if !apply_plain(&coordinator, mutations).await {
+        others.append(&mut plain);
     }
-    if !others.is_empty() {
-        stdx::probe!("a write that came with others is more than a plain one");
-        ended.resize(count, None);
-        let each = others.into_iter().map(|(place, bytes, refusal)| async move {
-            match refusal {
-                Some(refusal) => (place, Some(refusal)),
-                None => (place, write(request, bytes, None).await.err()),
-            }
-        });
-        for (place, refusal) in join_all(each).await {
-            ended[place] = refusal;
-        }
-    }
-    if ended.iter().all(Option::is_none) {
+    if others.is_empty() {
         return Ok(Payload::empty());
+    }
+    stdx::probe!("writes that came together are not one group");
+    debug_assert!(others.len() + plain.len() == count, "each-by-itself: one is neither");
+    let each = others.into_iter().map(|(place, bytes, refusal)| async move {
+        match refusal {
+            Some(refusal) => (place, Some(refusal)),
+            None => (place, write(request, bytes, None).await.err()),
+        }
+    });
+    let mut ended: Vec<Option<Refusal>> = vec![None; count];
+    for (place, refusal) in join_all(each).await {
+        ended[place] = refusal;
     }
     if coordinator.is_planted(Planted::MixesAnswers) {
         ended.reverse();
@@ -112,14 +103,17 @@ async fn plain_write(
     Ok((is_own && is_plain).then(|| FrozenMutation(view.bytes().into())))
 }
 
-/// Whether all are applied, as one group of the log.
-async fn apply_plain(coordinator: &Coordinator, mutations: &[FrozenMutation]) -> bool {
+/// Whether all are applied, as one group of the log. Where not, it may be for one of them: then
+/// each is told for itself.
+async fn apply_plain(coordinator: &Coordinator, mutations: Vec<FrozenMutation>) -> bool {
     if mutations.is_empty() {
         return true;
     }
-    let applied = coordinator.storage.apply_each(mutations).await;
+    let applied = match coordinator.is_planted(Planted::FailsGroups) {
+        true => Err(storage::WriteError::Overloaded("planted")),
+        false => coordinator.storage.apply_all(mutations).await,
+    };
     if let Err(error) = &applied {
-        // Perhaps of one of them: each is told for itself.
         tracing::debug!(target: "replication", %error, "writes that came together fail");
     }
     applied.is_ok()

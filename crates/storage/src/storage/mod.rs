@@ -283,12 +283,6 @@ impl Storage {
         self.shard.apply_all(&mutations).await
     }
 
-    /// As [`Storage::apply`] of each: what fails may have failed for one of them, and others may be
-    /// written. They share a log, and nothing follows from them.
-    pub async fn apply_each(&self, mutations: &[FrozenMutation]) -> Result<(), WriteError> {
-        self.shard.apply_all(mutations).await
-    }
-
     /// For who derives: as [`Storage::apply_all`], but of mutations from which nothing follows any
     /// more. They are visible when it returns; [`Storage::keep`] waits until they are durable.
     pub async fn enter_all(&self, mutations: &[FrozenMutation]) -> Result<Entered, WriteError> {
