@@ -5,10 +5,14 @@
 //!
 //! Invariants
 //!  - *bounded-in-flight*: at most `in_flight_max` requests are at the kernel.
-//!  - *bounded-background*: of flushes, compaction and maintenance, whose requests are large and
-//!    come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one request. What
-//!    the disk has taken it serves in its own order; a write to the commitlog waits for no more
-//!    than that. They hold up no other class while they wait.
+//!  - *bounded-background*: of flushes, compaction, streaming and maintenance, whose requests are
+//!    large and come many at a time, at most `BACKGROUND_BYTES_MAX` are at the kernel, or one
+//!    request. What the disk has taken it serves in its own order; a write to the commitlog waits
+//!    for no more than that. They hold up no other class while they wait. After
+//!    `UNDISTURBED_BYTES` of them without a request of a client it is `ALONE_BYTES_MAX`, until the
+//!    next one comes.
+//!  - *in-its-turn*: a request of the background that has no room yet is not passed by smaller ones
+//!    of classes that come after it.
 //!  - *counters-balance*: what is in flight and what waits is the sum of the classes' parts, and a
 //!    request that ends, or is given up, was counted before.
 
@@ -19,9 +23,20 @@ use std::collections::VecDeque;
 /// A disk that gives 1 GiB a second after a millisecond is not slowed by it; one of 40 MiB a
 /// second is busy with it for 25 ms.
 const BACKGROUND_BYTES_MAX: usize = 1 << 20;
+/// What keeps disks busy that do much at once. The first client that comes waits for it, once.
+const ALONE_BYTES_MAX: usize = 8 << 20;
+const UNDISTURBED_BYTES: usize = 16 * BACKGROUND_BYTES_MAX;
 
 fn is_background(class: IoClass) -> bool {
-    matches!(class, IoClass::Flush | IoClass::Compaction | IoClass::Maintenance)
+    match class {
+        IoClass::Flush | IoClass::Compaction | IoClass::Streaming | IoClass::Maintenance => true,
+        IoClass::Commitlog | IoClass::Query | IoClass::System => false,
+    }
+}
+
+/// Whether a client waits for it.
+fn is_of_client(class: IoClass) -> bool {
+    matches!(class, IoClass::Commitlog | IoClass::Query)
 }
 
 struct Waiting {
@@ -46,6 +61,8 @@ pub(crate) struct IoQueue {
     in_flight_max: usize,
     /// Of the background's requests in flight.
     background_bytes: usize,
+    /// Of the background's requests that have ended since a client's came.
+    undisturbed_bytes: usize,
     waiting: usize,
     background_waiting: usize,
     floor: u64,
@@ -72,6 +89,7 @@ impl IoQueue {
             in_flight_peak: 0,
             in_flight_max: in_flight_max.max(1),
             background_bytes: 0,
+            undisturbed_bytes: 0,
             waiting: 0,
             background_waiting: 0,
             floor: 0,
@@ -112,13 +130,24 @@ impl IoQueue {
 
     /// Whether there is room at the disk for such a request.
     fn has_room(&self, class: IoClass, bytes: usize) -> bool {
-        let fits =
-            self.background_bytes == 0 || self.background_bytes + bytes <= BACKGROUND_BYTES_MAX;
-        self.in_flight < self.in_flight_max && (fits || !is_background(class))
+        let fits = !is_background(class) || self.fits_background(bytes);
+        self.in_flight < self.in_flight_max && fits
+    }
+
+    /// *bounded-background*
+    fn fits_background(&self, bytes: usize) -> bool {
+        let most = match UNDISTURBED_BYTES <= self.undisturbed_bytes {
+            true => ALONE_BYTES_MAX,
+            false => BACKGROUND_BYTES_MAX,
+        };
+        self.background_bytes == 0 || self.background_bytes + bytes <= most
     }
 
     /// Counts a request; whether it may go to the kernel at once.
     pub(crate) fn admit(&mut self, class: IoClass, kind: DiskKind, bytes: usize) -> bool {
+        if is_of_client(class) {
+            self.undisturbed_bytes = 0;
+        }
         // Those that wait while there is room are of the background.
         let first = !is_background(class) || self.background_waiting == 0;
         let free = first && self.has_room(class, bytes);
@@ -157,11 +186,15 @@ impl IoQueue {
         if self.in_flight_max <= self.in_flight || self.waiting == 0 {
             return None;
         }
-        let ready = IoClass::ALL.into_iter().filter(|class| {
-            let first = self.classes[*class as usize].waiting.front();
-            first.is_some_and(|first| self.has_room(*class, first.bytes))
-        });
-        let class = ready.min_by_key(|class| self.classes[*class as usize].used)?;
+        let used = |class: &IoClass| self.classes[*class as usize].used;
+        let first = |class: IoClass| self.classes[class as usize].waiting.front();
+        let waiting = || IoClass::ALL.into_iter().filter(|class| first(*class).is_some());
+        // *in-its-turn*
+        let next = waiting().filter(|class| is_background(*class)).min_by_key(used);
+        let fits =
+            |class: &IoClass| first(*class).is_some_and(|it| self.has_room(*class, it.bytes));
+        let others = waiting().filter(|class| !is_background(*class));
+        let class = others.chain(next.filter(fits)).min_by_key(used)?;
         let state = &mut self.classes[class as usize];
         let Waiting { id, cost, bytes } = state.waiting.pop_front()?;
         self.floor = self.floor.max(state.used);
@@ -177,9 +210,7 @@ impl IoQueue {
 
     fn started(&mut self, class: IoClass, bytes: usize) {
         debug_assert!(
-            !is_background(class)
-                || self.background_bytes == 0
-                || self.background_bytes + bytes <= BACKGROUND_BYTES_MAX,
+            !is_background(class) || self.fits_background(bytes),
             "bounded-background: {bytes} bytes beside {}",
             self.background_bytes
         );
@@ -242,6 +273,7 @@ impl IoQueue {
             self.background_bytes
         );
         self.background_bytes -= bytes;
+        self.undisturbed_bytes = self.undisturbed_bytes.saturating_add(bytes);
         self.check();
     }
 
@@ -337,6 +369,65 @@ mod tests {
         queue.ended(IoClass::Flush, LARGE, 1);
         assert_eq!(queue.pop(), Some((IoClass::Compaction, OpId(1))));
         assert_eq!(queue.background_bytes, BACKGROUND_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_background_has_more_while_it_is_alone() {
+        const LARGE: usize = BACKGROUND_BYTES_MAX / 2;
+        let mut queue = IoQueue::new(64);
+        let (mut next, mut most) = (0, 0);
+        let mut step = |queue: &mut IoQueue| {
+            next += 1;
+            if !queue.admit(IoClass::Streaming, DiskKind::Read, LARGE) {
+                queue.push(IoClass::Streaming, OpId(next), DiskKind::Read, LARGE);
+            }
+            if next % 3 == 0 {
+                queue.ended(IoClass::Streaming, LARGE, 1);
+                while queue.pop().is_some() {}
+            }
+            queue.background_bytes
+        };
+        for _ in 0..400 {
+            most = most.max(step(&mut queue));
+            if queue.undisturbed_bytes < UNDISTURBED_BYTES {
+                assert!(most <= BACKGROUND_BYTES_MAX, "bounded-background: {most}");
+            }
+        }
+        assert_eq!(most, ALONE_BYTES_MAX);
+        // A client comes: what is there ends, and no more than the bound takes its place.
+        assert!(queue.admit(IoClass::Query, DiskKind::Read, 4096));
+        while BACKGROUND_BYTES_MAX < queue.background_bytes {
+            assert_eq!(queue.pop(), None);
+            queue.ended(IoClass::Streaming, LARGE, 1);
+        }
+        assert_eq!(queue.pop(), None);
+        queue.ended(IoClass::Streaming, LARGE, 1);
+        assert!(queue.pop().is_some());
+        assert_eq!(queue.background_bytes, BACKGROUND_BYTES_MAX);
+    }
+
+    #[test]
+    fn small_requests_do_not_pass_a_large_one_for_ever() {
+        let small = BACKGROUND_BYTES_MAX / 8;
+        let mut queue = IoQueue::new(64);
+        let mut next = 0;
+        let mut ask = |queue: &mut IoQueue, class, bytes| {
+            next += 1;
+            if !queue.admit(class, DiskKind::Write, bytes) {
+                queue.push(class, OpId(next), DiskKind::Write, bytes);
+            }
+        };
+        (0..20).for_each(|_| ask(&mut queue, IoClass::Compaction, small));
+        ask(&mut queue, IoClass::Streaming, BACKGROUND_BYTES_MAX);
+        for ended in 1.. {
+            assert!(ended <= 16, "in-its-turn: it waits still");
+            queue.ended(IoClass::Compaction, small, 1);
+            ask(&mut queue, IoClass::Compaction, small);
+            if std::iter::from_fn(|| queue.pop()).any(|(class, _)| class == IoClass::Streaming) {
+                assert_eq!(queue.background_bytes, BACKGROUND_BYTES_MAX);
+                return;
+            }
+        }
     }
 
     #[test]
