@@ -32,6 +32,10 @@ pub const MOVES: &str = "MOVES";
 /// What moves is copied as files where that can be (docs/cluster.md, "Nodes that come and go").
 pub const MOVE_FILES: &str = "MOVE_FILES";
 
+/// What is in the cache of a node that gives a tablet away is read ahead by the node that gets it
+/// (docs/cluster.md, "Nodes that come and go").
+pub const MOVE_WARM: &str = "MOVE_WARM";
+
 /// Hints are sent with the time at which their writes were coordinated (docs/cluster.md, "Hints").
 pub const HINT_TIMES: &str = "HINT_TIMES";
 
@@ -70,6 +74,7 @@ pub const ALL: &[&str] = &[
     LWT,
     MOVES,
     MOVE_FILES,
+    MOVE_WARM,
     PER_PARTITION_RATE_LIMIT,
     RELAYED_WRITES,
     REPAIR_HISTORY,
@@ -101,7 +106,7 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
-                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
+                     MOVE_WARM,PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
                      REQUESTS_TOGETHER,TABLETS,\
                      TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);

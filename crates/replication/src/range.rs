@@ -7,7 +7,7 @@
 //!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
 use model::{ClusteringOrder, TabletMap, Token};
-use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound};
+use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
 use std::cmp::Ordering;
 use stdx::Damaged;
 
@@ -31,16 +31,20 @@ pub fn settle(mut command: ReadCommand) -> ReadCommand {
 
 /// A command of another node against the schema: its ranges ascend and do not overlap.
 pub(crate) fn check_ranges(command: &ReadCommand, order: &ClusteringOrder) -> Result<(), Damaged> {
-    let place = |at: &(Vec<u8>, i8), then: &(Vec<u8>, i8)| {
-        order.compare((&at.0, at.1), (&then.0, then.1)).is_le()
-    };
-    let each = command.ranges.iter().all(|range| place(&range.start, &range.end));
-    let all = command.ranges.windows(2).all(|pair| place(&pair[0].end, &pair[1].start));
     debug_assert!(command.static_count <= command.columns.len(), "statics-first: too many");
-    match each && all {
+    match are_apart(&command.ranges, order) {
         true => Ok(()),
         false => Err(Damaged::new("ranges of a read out of order", 0)),
     }
+}
+
+/// Whether ranges of rows ascend and do not overlap.
+pub(crate) fn are_apart(ranges: &[SendRange], order: &ClusteringOrder) -> bool {
+    let place = |at: &(Vec<u8>, i8), then: &(Vec<u8>, i8)| {
+        order.compare((&at.0, at.1), (&then.0, then.1)).is_le()
+    };
+    let each = ranges.iter().all(|range| place(&range.start, &range.end));
+    each && ranges.windows(2).all(|pair| place(&pair[0].end, &pair[1].start))
 }
 
 /// The tablet in which a settled command begins.
@@ -227,7 +231,6 @@ fn earlier(a: &RingBound, b: RingBound) -> RingBound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mutation::page::SendRange;
     use proptest::prelude::*;
 
     #[test]

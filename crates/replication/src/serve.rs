@@ -160,6 +160,13 @@ fn serve_moves(verbs: &mut Verbs) {
     verbs.on_request(verb::MOVE_BLOCK, |request| async move {
         reply(with_group(STREAMING, block(&request)).await)
     });
+    verbs.on_request(verb::MOVE_WARM, move |request| async move {
+        let told = match wire::moves::Wanted::decode(&request.take_payload()) {
+            Ok(wanted) => with_group(STREAMING, moves::tell_warm(wanted)).await.map_err(failed),
+            Err(error) => Err(damaged(error)),
+        };
+        reply(told.map(Payload::from))
+    });
     verbs.on_request(verb::TABLET_LOADS, move |request| async move {
         let told = match wire::loads::decode_after(&request.take_payload()) {
             Ok(after) => with_group(STREAMING, moves::tell_loads(after)).await.map_err(failed),

@@ -86,6 +86,7 @@ pub mod verb {
     pub const MOVE_END: Verb = Verb::new(145, "MOVE_END");
     pub const TABLET_LOADS: Verb = Verb::new(146, "TABLET_LOADS");
     pub const MOVES_STILL: Verb = Verb::new(147, "MOVES_STILL");
+    pub const MOVE_WARM: Verb = Verb::new(148, "MOVE_WARM");
     pub const VIEWS_BUILT: Verb = Verb::new(150, "VIEWS_BUILT");
     pub const SNAPSHOT_TAKE: Verb = Verb::new(151, "SNAPSHOT_TAKE");
     pub const SNAPSHOT_CLEAR: Verb = Verb::new(152, "SNAPSHOT_CLEAR");

@@ -45,7 +45,7 @@ mod tests;
 mod token_hints;
 
 pub use bulk::{LoneCache, LoneEntries, LoneLog, Rewrite};
-pub use cache::{CacheLookups, RowCacheStats};
+pub use cache::{CacheLookups, RowCacheStats, WarmPartition};
 pub use compaction::pace::{Pace, PaceStats};
 pub use compaction::report::{
     CompactedSstable, CompactionKind, CompactionStats, FinishedCompaction, RunningCompaction,
@@ -71,10 +71,11 @@ pub use shard::prefetch::AHEAD_MAX;
 pub use shard::read::{Begun, SourceOptions};
 pub use shard::replay::ReplayStats;
 pub use shard::snapshot::{
-    Keyspaces, Memtables, OpenSnapshot, Snapshot, SnapshotError, SnapshotFilter, SnapshotOrder,
-    SnapshotPlace, SnapshotTag,
+    Keyspaces, Memtables, OpenSnapshot, Snapshot, SnapshotError, SnapshotFilter,
+    SnapshotOrder, SnapshotPlace, SnapshotTag,
 };
 pub use shard::upload::{Checks, Loaded, LoadedSsTable};
+pub use shard::warm::WarmPage;
 pub use shard::write::Entered;
 pub use sstable::Generation;
 pub use sstable::scrub::Mode as ScrubMode;

@@ -19,7 +19,8 @@
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
 //!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
-//! as rows elsewhere; as fast as it may be ([`Pace`]).
+//! as rows elsewhere; as fast as it may be ([`Pace`]). What clients asked for of it is read into the
+//! caches before they ask here ([`warm`]).
 //!
 //! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
 //! is asked for again, and does no harm twice.
@@ -46,6 +47,7 @@ mod pace;
 mod part;
 mod tablets;
 mod take;
+mod warm;
 
 pub use crate::wire::moves::Progress;
 pub(crate) use barrier::barrier;
@@ -56,6 +58,7 @@ pub(crate) use loads::tell as tell_loads;
 pub use pace::Pace;
 pub use part::Giver;
 pub(crate) use take::step;
+pub(crate) use warm::tell as tell_warm;
 
 use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::loads::decode_still;
@@ -166,6 +169,11 @@ fn note_joined(sstables: usize) {
     note(|totals| totals.sstables_taken += sstables as u64);
 }
 
+/// So many partitions were read ahead into the caches of this node, on shard 0.
+fn note_warmed(partitions: usize) {
+    note(|totals| totals.partitions_warmed += partitions as u64);
+}
+
 /// This node has given so many bytes to another one, on shard 0.
 pub(crate) fn note_given(bytes: usize) {
     note(|totals| totals.bytes_given += bytes as u64);
@@ -192,6 +200,8 @@ pub struct Totals {
     /// Which are copies of files.
     pub sstables_taken: u64,
     pub bytes_taken: u64,
+    /// Which were read ahead into caches.
+    pub partitions_warmed: u64,
     pub bytes_given: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::cleanup::{Ranges, clear_table, merged};
 use super::files::{self, Outcome};
 use super::part::{Giver, PAUSE, Part, State, is_on};
-use super::{Moves, Planted};
+use super::{Moves, Planted, warm};
 use crate::coordinator::nodes::fetch_stretch;
 use crate::coordinator::{Coordinator, build, own_coordinator};
 use crate::epochs::Epochs;
@@ -269,6 +269,9 @@ async fn take_part(
                 let views = build::views_of(coordinator, id);
                 // *moves-lose-nothing* of `coordinator::build`.
                 build::build_anew(views.difference(&before).copied().collect()).await;
+                if coordinator.cluster.topology().enables(features::MOVE_WARM) {
+                    warm::read_ahead(coordinator, session, part).await;
+                }
                 return Ok(());
             }
             Outcome::NotAsFiles => {

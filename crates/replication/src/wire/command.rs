@@ -44,11 +44,7 @@ pub fn encode(command: &ReadCommand) -> Vec<u8> {
             put_bound(&mut out, end);
         }
     }
-    out.put_u16(count(command.ranges.len()));
-    for range in &command.ranges {
-        put_place(&mut out, &range.start);
-        put_place(&mut out, &range.end);
-    }
+    put_ranges(&mut out, &command.ranges);
     out.put_u8(command.reversed.into());
     out.put_u16(count(command.columns.len()));
     for (id, form) in &command.columns {
@@ -97,6 +93,14 @@ fn put_bound(out: &mut Vec<u8>, bound: &RingBound) {
     out.put_u8(bound.key.is_some().into());
     if let Some(key) = &bound.key {
         out.put_u32_bytes(key);
+    }
+}
+
+pub(super) fn put_ranges(out: &mut Vec<u8>, ranges: &[SendRange]) {
+    out.put_u16(count(ranges.len()));
+    for range in ranges {
+        put_place(out, &range.start);
+        put_place(out, &range.end);
     }
 }
 
@@ -213,7 +217,7 @@ fn resumes_within(command: &ReadCommand) -> bool {
     }
 }
 
-fn key(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Damaged> {
+pub(super) fn key(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Damaged> {
     let key = cursor.u32_bytes("key of a read")?;
     match key.len() <= KEY_BYTES_MAX {
         true => Ok(key.to_vec()),
@@ -231,7 +235,7 @@ fn bound(cursor: &mut Cursor<'_>) -> Result<RingBound, Damaged> {
     Ok(RingBound { token, key, after })
 }
 
-fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<SendRange>, Damaged> {
+pub(super) fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<SendRange>, Damaged> {
     let count = usize::from(cursor.u16("ranges of a read")?);
     let mut ranges = Vec::with_capacity(count.min(cursor.remaining() / RANGE_BYTES_MIN));
     for _ in 0..count {

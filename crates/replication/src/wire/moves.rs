@@ -7,16 +7,20 @@
 //! MOVE_FILES    session:be64 table:16 after:be64 last:be64     -> gift
 //! MOVE_BLOCK    gift:be64 sstable:be32 file:be16 offset:be64   -> bytes
 //! MOVE_END      gift:be64, which is not needed any more          -> (one way)
+//! MOVE_WARM     session:be64 table:16 after:be64 last:be64     -> warm
 //!
 //! gift          gift:be64 sstable*; nothing at all: not as files
 //! sstable       source:(length:be16 utf8) version:(length:be16 utf8) files:be16 file+
 //! file          suffix:(length:be16 utf8) bytes:be64
+//! warm          more:u8 [reached:be64] partition*
+//! partition     key:be32_bytes ranges:be16 range*, as a command has them
 //! progress      done:u8 parts:be32 parts_done:be32 rows:be64 bytes:be64 text:(length:be16 utf8)
 //! ```
 
-use super::{end, flag};
+use super::{command, end, flag};
 use model::{TableId, Token};
 use stdx::{Cursor, Damaged, Put};
+use storage::{WarmPage, WarmPartition};
 
 /// Bytes of a block of a file; the last one of a file may be shorter.
 pub(crate) const BLOCK_BYTES: usize = 512 << 10;
@@ -175,6 +179,35 @@ pub(crate) fn decode_end(bytes: &[u8]) -> Result<u64, Damaged> {
     Ok(gift)
 }
 
+/// What is warm in a node's caches: what another one reads ahead.
+pub(crate) fn encode_warm(page: &WarmPage) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + 32 * page.partitions.len());
+    out.put_u8(page.reached.is_some().into());
+    if let Some(reached) = page.reached {
+        out.put_i64(reached.0);
+    }
+    for WarmPartition { key, ranges } in &page.partitions {
+        out.put_u32_bytes(key);
+        command::put_ranges(&mut out, ranges);
+    }
+    out
+}
+
+pub(crate) fn decode_warm(bytes: &[u8]) -> Result<WarmPage, Damaged> {
+    let mut cursor = Cursor::new(bytes);
+    let reached = match flag(&mut cursor, "whether more is warm")? {
+        true => Some(Token(cursor.i64("up to which token")?)),
+        false => None,
+    };
+    let mut partitions = Vec::new();
+    while !cursor.is_empty() {
+        let key = command::key(&mut cursor)?;
+        partitions.push(WarmPartition { key, ranges: command::ranges(&mut cursor)? });
+    }
+    debug_assert!(cursor.is_empty(), "one-form: something is left");
+    Ok(WarmPage { partitions, reached })
+}
+
 /// How far a node is with what a stage asks of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -241,6 +274,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mutation::page::SendRange;
     use proptest::prelude::*;
 
     proptest! {
@@ -268,6 +302,37 @@ mod tests {
                 }
                 if let Ok(session) = decode_step(&bytes) {
                     prop_assert_eq!(encode_step(session), &bytes[..]);
+                }
+            }
+        }
+    }
+
+    fn warm() -> impl Strategy<Value = WarmPage> {
+        let place = || (prop::collection::vec(any::<u8>(), 0..5), -1i8..=1);
+        let range = (place(), place()).prop_map(|(start, end)| SendRange { start, end });
+        let ranges = prop::collection::vec(range, 0..3);
+        let partition = (prop::collection::vec(any::<u8>(), 0..9), ranges);
+        let partition = partition.prop_map(|(key, ranges)| WarmPartition { key, ranges });
+        (prop::collection::vec(partition, 0..4), prop::option::of(any::<i64>()))
+            .prop_map(|(partitions, reached)| WarmPage { partitions, reached: reached.map(Token) })
+    }
+
+    proptest! {
+        /// *one-form*
+        #[test]
+        fn what_is_warm_has_one_form_or_is_damaged(
+            page in warm(),
+            place: prop::sample::Index,
+            byte: u8,
+            garbage: Vec<u8>,
+        ) {
+            let mut changed = encode_warm(&page);
+            prop_assert_eq!(decode_warm(&changed), Ok(page));
+            let at = place.index(changed.len());
+            changed[at] = byte;
+            for bytes in [changed, garbage] {
+                if let Ok(page) = decode_warm(&bytes) {
+                    prop_assert_eq!(encode_warm(&page), &bytes[..]);
                 }
             }
         }

@@ -28,6 +28,12 @@ pub(super) fn all(sheet: &mut Sheet) {
             "SSTables that the node has copied from others as they are.",
             totals.sstables_taken,
         ),
+        (
+            "streaming_partitions_warmed",
+            "Partitions of tablets that moved here that were read into the row cache before clients \
+             asked for them.",
+            totals.partitions_warmed,
+        ),
     ];
     counters(sheet, &rows);
     let taken = moves::taken();

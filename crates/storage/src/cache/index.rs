@@ -208,6 +208,16 @@ impl Index {
         wholes.clone().count() == hints.len() && wholes.clone().all(|whole| known(&whole))
     }
 
+    /// The entries of the tokens after the first one, up to and including the second.
+    pub(super) fn entries_within(
+        &self,
+        (after, last): (Token, Token),
+    ) -> impl Iterator<Item = (Token, Entry)> {
+        assert!(after < last, "continuous: nothing lies after {after:?} up to {last:?}");
+        let within = (Bound::Excluded(after), Bound::Included(last));
+        self.entries.range(within).map(|(&token, &entry)| (token, entry))
+    }
+
     #[cfg(test)]
     pub(super) fn entries(&self) -> impl Iterator<Item = (Token, Entry)> {
         self.entries.iter().map(|(&token, &entry)| (token, entry))

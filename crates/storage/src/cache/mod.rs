@@ -26,8 +26,8 @@
 //!
 //! From the ground up: `stats`; [`run`] (the bytes of a run), `visit`, `run_list` (the names of
 //! runs), `partition`, `ghosts`, `index`, `store`; on it `shed`, `evict` (what goes), `populate`,
-//! `update`, `plain` (what comes), `snapshot`, `runs` (what is read); [`source`] (a stream of it,
-//! and of what lies below).
+//! `update`, `plain` (what comes), `snapshot`, `runs`, `warm` (what is read); [`source`] (a stream
+//! of it, and of what lies below).
 
 mod evict;
 mod ghosts;
@@ -47,6 +47,7 @@ mod store;
 mod tests;
 mod update;
 mod visit;
+mod warm;
 
 pub(crate) use partition::{Run, Stretch};
 pub(crate) use populate::Populate;
@@ -56,6 +57,7 @@ pub(crate) use snapshot::Snapshot;
 pub use stats::RowCacheStats;
 pub(crate) use update::{Update, UpdateStep};
 pub(crate) use visit::Piece;
+pub use warm::WarmPartition;
 
 use index::Known;
 use memory::Handle;

@@ -76,7 +76,6 @@ impl RunList {
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Rc<RunRef>> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }

@@ -2,6 +2,7 @@
 //! put aside, snapshots, backups.
 
 use super::Storage;
+use crate::cache::WarmPartition;
 use crate::error::StorageError;
 use crate::shard::carry::{Arrived, ArrivingSstable, Given};
 use crate::shard::import::Import;
@@ -10,7 +11,9 @@ use crate::shard::snapshot::{
     SnapshotTag,
 };
 use crate::shard::upload::{Checks, Loaded};
+use crate::shard::warm::WarmPage;
 use model::{Keyspace, TableId, TableSchema, Token};
+use reader::ReadError;
 use runtime::Erased;
 use std::rc::Rc;
 use std::time::Duration;
@@ -145,6 +148,27 @@ impl Storage {
     /// Removes the files of what has arrived and is not to join, on any shard.
     pub fn drop_arrived(&self, id: TableId, arrived: Vec<Arrived>) -> Erased<'_, ()> {
         Erased::new(move || async move { self.shard().drop_arrived(id, &arrived).await })
+    }
+
+    /// What this shard's cache has of a table after the first token, up to and including the second,
+    /// and was asked for again since it came: about so many bytes of keys and ranges at a time.
+    pub fn warm_partitions(
+        &self,
+        id: TableId,
+        range: (Token, Token),
+        bytes_max: usize,
+    ) -> Erased<'_, Result<WarmPage, ReadError>> {
+        Erased::new(move || async move { self.shard().warm_partitions(id, range, bytes_max).await })
+    }
+
+    /// Reads partitions of this shard into its cache, where it knows nothing of them; how many were
+    /// read. The ranges of each stand apart, in the table's order.
+    pub fn warm_up(
+        &self,
+        id: TableId,
+        partitions: Vec<WarmPartition>,
+    ) -> Erased<'_, Result<usize, ReadError>> {
+        Erased::new(move || async move { self.shard().warm_up(id, partitions).await })
     }
 
     /// From now on something may arrive on this shard that is older than what it has: merges forget

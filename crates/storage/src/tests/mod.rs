@@ -39,6 +39,7 @@ mod sources;
 mod upkeep;
 mod upload;
 mod visits;
+mod warm;
 
 use crate::testing::{V, clustering, key, schema};
 use crate::{Config, Log, Storage, SyncMode};

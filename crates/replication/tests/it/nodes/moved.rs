@@ -90,6 +90,44 @@ fn tablets_are_copied_as_files_whatever_the_shards() {
     }
 }
 
+/// Reads of this node that found less than all in its cache.
+async fn reads_with_misses() -> u64 {
+    let count = || async { local::get::<Storage>().row_cache_stats().reads_with_misses };
+    runtime::on_all_shards(count).await.into_iter().sum()
+}
+
+#[test]
+fn what_clients_asked_for_is_in_the_cache_of_who_gets_it() {
+    for (seed, shards) in [(6, 1), (7, 3)] {
+        let mut nodes = one_with_rows(seed, Some(8));
+        let hot = |pk: &i32| pk % 3 == 0;
+        nodes.run(0, async move {
+            flush("t").await;
+            for _ in 0..2 {
+                for pk in (0..PARTITIONS).filter(hot) {
+                    assert_eq!(read("t", pk, Consistency::One).await, Ok(Some(pk)));
+                }
+            }
+        });
+        add(&mut nodes, shards);
+        let moved =
+            nodes.run(0, async { (0..PARTITIONS).filter(|pk| is_elsewhere(*pk)).collect() });
+        let (warm, cold): (Vec<i32>, Vec<i32>) = Vec::into_iter(moved).partition(hot);
+        assert!(4 <= warm.len() && 8 <= cold.len(), "{warm:?} {cold:?}");
+        assert_eq!(totals(&mut nodes).partitions_warmed, warm.len() as u64);
+        let misses = |which: Vec<i32>| async move {
+            let before = reads_with_misses().await;
+            for pk in which {
+                assert_eq!(read("t", pk, Consistency::One).await, Ok(Some(pk)));
+            }
+            reads_with_misses().await - before
+        };
+        assert_eq!(nodes.run(1, misses(warm)), 0, "they are in memory");
+        let all = cold.len() as u64;
+        assert_eq!(nodes.run(1, misses(cold)), all, "nobody asked for them");
+    }
+}
+
 #[test]
 fn what_has_tokens_of_others_is_copied_as_rows() {
     let mut nodes = one_with_rows(4, None);

@@ -200,3 +200,25 @@ fn a_deletion_that_a_compaction_forgot_covers_what_was_read_with_it() {
     let Found::Present(snapshot) = tablet.find(&key(1)) else { panic!("two runs are known") };
     assert_eq!(snapshot.tombstone, deletion);
 }
+
+#[test]
+fn what_is_warmed_up_outlives_what_is_read_once() {
+    let (_, _, tablet) = tablet(16 << 20);
+    let read = |number| {
+        let mut populate =
+            tablet.populate(key(number), Tombstone::NONE, Bytes::new(), tablet.phase());
+        populate.interval(ClusteringPosition::start());
+        (0..10).for_each(|a| populate.fragment(&wide_row(a, 1)));
+        populate.reached(&ClusteringPosition::end());
+    };
+    let (warm, cold) = (0..1_000, 1_000..20_000);
+    for number in warm.clone() {
+        read(number);
+        tablet.warm_up(&key(number));
+    }
+    cold.clone().for_each(read);
+    let known =
+        |numbers: std::ops::Range<u64>| numbers.filter(|&it| tablet.knows(&key(it))).count();
+    assert!(known(cold) < 10_000, "more than there is room for");
+    assert_eq!(known(warm), 1_000);
+}
