@@ -25,13 +25,15 @@
 //!    is decoded is what the code behind it takes ([`command::decode`] says what that is).
 //!
 //! In reading order: [`command`], [`answer`], [`paxos`], `batches`, `limited`,
-//! `relay`, `together`, `sync`, [`moves`], `loads`, `built`, `backups`.
+//! `relay`, `together`, `sync`, [`moves`], `loads`, `built`, `backups`, [`foreign`].
 
 pub mod answer;
 pub(crate) mod backups;
 pub(crate) mod batches;
 pub(crate) mod built;
 pub mod command;
+#[doc(hidden)]
+pub mod foreign;
 pub(crate) mod limited;
 pub(crate) mod loads;
 pub mod moves;

@@ -151,6 +151,7 @@ fn text(cursor: &mut Cursor<'_>, what: &'static str) -> Result<String, Damaged> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::foreign::read_as_each;
     use proptest::prelude::*;
 
     fn any_place() -> impl Strategy<Value = SnapshotPlace> {
@@ -191,12 +192,7 @@ mod tests {
             let loaded = Some(Loaded { mutations: 7, bytes: 1 << 40, next: from });
             prop_assert_eq!(decode_loaded(&encode_loaded(loaded.as_ref())), Ok(loaded));
             prop_assert_eq!(decode_loaded(&encode_loaded(None)), Ok(None));
-            if let Ok(load) = Load::decode(&garbage) {
-                prop_assert_eq!(load.encode(), garbage.clone());
-            }
-            if let Ok(loaded) = decode_loaded(&garbage) {
-                prop_assert_eq!(encode_loaded(loaded.as_ref()), garbage);
-            }
+            read_as_each(&garbage);
         }
     }
 }

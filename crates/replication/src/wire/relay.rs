@@ -146,6 +146,7 @@ impl Done {
 mod tests {
     use super::*;
     use crate::wire::RefusalKind;
+    use crate::wire::foreign::read_as_each;
     use proptest::prelude::*;
 
     fn a_place(host: u128) -> Place {
@@ -186,15 +187,7 @@ mod tests {
             let number = ASKS.get(first).map_or(7, |verb| verb.number).to_be_bytes();
             let head = [&number[..], &[0; 8], &[count]].concat();
             for bytes in [[head, bytes.clone()].concat(), [&number[..], &bytes].concat(), bytes] {
-                if let Ok((relay, asked)) = Relay::decode(&bytes) {
-                    prop_assert_eq!([&relay.encode(0)[..], asked].concat(), bytes.clone());
-                }
-                if let Ok((relayed, asked)) = Relayed::decode(&bytes) {
-                    prop_assert_eq!([&relayed.encode()[..], asked].concat(), bytes.clone());
-                }
-                if let Ok(done) = Done::decode(&bytes) {
-                    prop_assert_eq!(done.encode(), bytes);
-                }
+                read_as_each(&bytes);
             }
         }
     }

@@ -629,6 +629,7 @@ pub(crate) fn check_fetched(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::foreign::read_as_each;
     use mutation::testing;
     use proptest::prelude::*;
 
@@ -756,57 +757,8 @@ mod tests {
             let mut near = read.encode();
             let at = at.index(near.len());
             near.splice(at..(at + change.len()).min(read.encode().len()), change);
-            for bytes in [near, bytes] {
-                if let Ok(read) = Read::decode(&bytes) {
-                    prop_assert_eq!(read.encode(), &bytes[..]);
-                }
-                if let Ok(told) = decode_told(&bytes) {
-                    prop_assert_eq!(encode_told(&told), &bytes[..]);
-                }
-                if let Ok(compare) = Compare::decode(&bytes) {
-                    prop_assert_eq!(compare.encode(), &bytes[..]);
-                }
-                if let Ok(compared) = Compared::decode(&bytes) {
-                    prop_assert_eq!(compared.encode(), &bytes[..]);
-                }
-                if let Ok(fetch) = Fetch::decode(&bytes) {
-                    prop_assert_eq!(fetch.encode(), &bytes[..]);
-                }
-                if let Ok(fetched) = decode_fetched(&bytes) {
-                    prop_assert_eq!(encode_fetched(fetched.as_deref()), &bytes[..]);
-                }
-                if let Ok(lead) = Lead::decode(&bytes) {
-                    prop_assert_eq!(lead.encode(), &bytes[..]);
-                }
-                if let Ok(figures) = decode_figures(&bytes) {
-                    prop_assert_eq!(encode_figures(figures, 72 < bytes.len()), &bytes[..]);
-                }
-                if let Ok((of, moment)) = decode_repaired(&bytes) {
-                    prop_assert_eq!(encode_repaired(of, moment), &bytes[..]);
-                }
-                if let Ok(hosts) = decode_hosts(&bytes) {
-                    prop_assert_eq!(encode_hosts(&hosts), &bytes[..]);
-                }
-                if let Ok(moment) = decode_moment(&bytes) {
-                    prop_assert_eq!(encode_moment(moment), &bytes[..]);
-                }
-                if let Ok(has_turn) = decode_turn(&bytes) {
-                    prop_assert_eq!(encode_turn(has_turn), &bytes[..]);
-                }
-                if let Ok(of) = decode_part(&bytes) {
-                    prop_assert_eq!(encode_part(of), &bytes[..]);
-                }
-                if let Ok((session, of)) = decode_begin(&bytes) {
-                    prop_assert_eq!(encode_begin(session, of), &bytes[..]);
-                }
-                if let Ok((session, all_agree)) = decode_end(&bytes) {
-                    let told = [encode_end(session, all_agree), encode_session(session)];
-                    prop_assert!(told.contains(&bytes));
-                }
-                if let Ok(session) = decode_session(&bytes) {
-                    prop_assert_eq!(encode_session(session), &bytes[..]);
-                }
-            }
+            read_as_each(&near);
+            read_as_each(&bytes);
         }
     }
 }

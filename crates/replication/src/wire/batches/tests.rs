@@ -1,5 +1,6 @@
 use super::*;
 use crate::wire::encode_mutations;
+use crate::wire::foreign::read_as_each;
 use proptest::prelude::*;
 
 fn any_name() -> impl Strategy<Value = Logged> {
@@ -9,16 +10,6 @@ fn any_name() -> impl Strategy<Value = Logged> {
 
 fn store(logged: &Logged, mutations: &[FrozenMutation]) -> Vec<u8> {
     [store_head(logged), encode_mutations(mutations)].concat()
-}
-
-/// Whatever a decoder takes has the form that it came in.
-fn check_any(bytes: &[u8]) {
-    if let Ok((logged, mutations)) = decode_store(bytes) {
-        assert_eq!(store(&logged, &mutations), bytes, "one-form: a batch that is kept");
-    }
-    if let Ok(batches) = decode_forget(bytes) {
-        assert_eq!(encode_forget(&batches), bytes, "one-form: batches that are forgotten");
-    }
 }
 
 proptest! {
@@ -41,7 +32,7 @@ proptest! {
     fn any_bytes_are_a_message_in_its_only_form_or_damage(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),
     ) {
-        check_any(&bytes);
+        read_as_each(&bytes);
     }
 
     #[test]
@@ -54,9 +45,9 @@ proptest! {
         for mut bytes in [store(&logged, &mutations), encode_forget(&batches)] {
             let at = at % bytes.len();
             bytes[at] = value;
-            check_any(&bytes);
+            read_as_each(&bytes);
             bytes.truncate(cut % (bytes.len() + 1));
-            check_any(&bytes);
+            read_as_each(&bytes);
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::paxos::TransactionId;
+use crate::wire::foreign::{read_as_each, read_promise};
 use mutation::FrozenMutation;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -63,34 +64,9 @@ fn command(place: &Place) -> ReadCommand {
     }
 }
 
-/// Whatever bytes are: each decoder takes them in the only form of what it gives, or not.
 fn check_any(bytes: &[u8], place: &Place, ballot: Ballot) {
-    if let Ok((place, ballot)) = decode_place(bytes) {
-        assert_eq!(encode_place(&place, ballot), bytes);
-    }
-    if let Ok((place, proposal)) = decode_proposal(bytes) {
-        assert_eq!(proposal_bytes(&proposal), bytes);
-        assert_eq!(proposal.mutation.view().expect("a mutation").key(), place.key);
-    }
-    if let Ok((_, ballot, mutation)) = decode_learned(bytes) {
-        assert_eq!(learned_bytes(ballot, &mutation), bytes);
-    }
-    if let Ok((level, place, request)) = decode_lead(bytes) {
-        assert_eq!(encode_lead(level, place.table, &place.key, &request), bytes);
-    }
-    if let Ok((level, command)) = decode_read(bytes) {
-        assert_eq!(encode_read(level, &command), bytes);
-    }
-    if let Ok(verdict) = decode_verdict(bytes) {
-        assert_eq!(encode_verdict(verdict), bytes);
-    }
-    if let Ok(promise) = decode_promise(bytes, place, ballot) {
-        assert_eq!(encode_promise(&promise), bytes);
-        if let Ok(Promise { accepted, learned }) = promise {
-            let accepted = accepted.map(|accepted| accepted.ballot);
-            assert!(accepted.max(learned) < Some(ballot), "as late as what is promised");
-        }
-    }
+    read_as_each(bytes);
+    read_promise(bytes, place, ballot);
 }
 
 proptest! {
