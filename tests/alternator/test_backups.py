@@ -364,7 +364,10 @@ def test_a_table_whose_backup_is_damaged_says_so():
         with table(db) as t:
             t.put_item(Item={"p": "1"})
             arn = back_up(t)
+        # It is no snapshot that an operator took.
         assert nodetool(node, "clearsnapshot").returncode == 0
+        [part] = parts(node)
+        assert nodetool(node, "clearsnapshot", "-t", part.name).returncode == 0
         assert parts(node) == []
         client.restore_table_from_backup(TargetTableName="copy", BackupArn=arn)
         until(lambda: client.describe_table(TableName="copy")["Table"]["TableStatus"] == "ARCHIVED")
@@ -518,7 +521,8 @@ def test_a_backup_is_whole_without_one_node_of_three():
         assert items(restore(db, arn, "copy")) == expected
         # One had no part from the start, and another loses its own: these two may have been all that
         # acknowledged an item.
-        assert nodetool(nodes[1], "clearsnapshot").returncode == 0
+        [part] = parts(nodes[1])
+        assert nodetool(nodes[1], "clearsnapshot", "-t", part.name).returncode == 0
         client.restore_table_from_backup(TargetTableName="less", BackupArn=arn)
         until(lambda: client.describe_table(TableName="less")["Table"]["TableStatus"] == "ARCHIVED")
         why = client.describe_table(TableName="less")["Table"]["ArchivalSummary"]["ArchivalReason"]

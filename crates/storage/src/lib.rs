@@ -71,7 +71,7 @@ pub use shard::prefetch::AHEAD_MAX;
 pub use shard::read::{Begun, SourceOptions};
 pub use shard::replay::ReplayStats;
 pub use shard::snapshot::{
-    Keyspaces, Memtables, OpenSnapshot, Snapshot, SnapshotError, SnapshotFilter,
+    BACKUP_PREFIX, Keyspaces, Memtables, OpenSnapshot, Snapshot, SnapshotError, SnapshotFilter,
     SnapshotOrder, SnapshotPlace, SnapshotTag,
 };
 pub use shard::upload::{Checks, Loaded, LoadedSsTable};

@@ -13,10 +13,8 @@ use crate::restored::seconds;
 use crate::table::KEYSPACE_PREFIX;
 use crate::value::{Map, Value};
 use model::{TableId, Uuid};
-use replication::backups::{SnapshotPlace, SnapshotTag};
+use replication::backups::{BACKUP_PREFIX, SnapshotPlace, SnapshotTag};
 
-/// What snapshots of backups are called, before the id of the backup.
-const TAG_PREFIX: &str = "dynamodb-";
 /// Between the name of a table and the id of a backup of it.
 const BACKUP: &str = "/backup/";
 /// Characters of a backup's name, and of its ARN.
@@ -135,7 +133,7 @@ impl Record {
 
     /// What they are called.
     pub(crate) fn tag(&self) -> Result<SnapshotTag, Error> {
-        SnapshotTag::new(&format!("{TAG_PREFIX}{}", self.id)).map_err(Error::internal)
+        SnapshotTag::new(&format!("{BACKUP_PREFIX}{}", self.id)).map_err(Error::internal)
     }
 
     /// As a base, where it is one that is complete.

@@ -40,7 +40,11 @@ pub(super) const COMMANDS: &[Entry] = &[
     Entry {
         name: "clearsnapshot",
         about: "Remove snapshots",
-        options: &[Opt::text("tag", &["-t"], "The snapshot's name; all, where none is given")],
+        options: &[Opt::text(
+            "tag",
+            &["-t"],
+            "The snapshot's name [default: all but parts of backups]",
+        )],
         places: &[any("keyspace", "Of these keyspaces; of all, where none is given")],
         run: |session| Box::pin(clear(session)),
     },

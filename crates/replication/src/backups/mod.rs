@@ -38,8 +38,8 @@ use runtime::task::join_all;
 use runtime::time::Instant;
 use std::rc::Rc;
 use std::time::Duration;
+pub use storage::{BACKUP_PREFIX, SnapshotPlace, SnapshotTag};
 use storage::{Memtables, SnapshotFilter, SnapshotOrder, Storage};
-pub use storage::{SnapshotPlace, SnapshotTag};
 
 /// In so many parts a node's snapshot is loaded, each on a shard.
 pub const PARTS: u8 = 16;

@@ -4,8 +4,8 @@ use super::upload::{start, with_shards};
 use super::*;
 use crate::bulk::Rewrite;
 use crate::{
-    Checks, Memtables, OpenSnapshot, SnapshotError, SnapshotFilter, SnapshotOrder, SnapshotPlace,
-    SnapshotTag,
+    BACKUP_PREFIX, Checks, Memtables, OpenSnapshot, SnapshotError, SnapshotFilter, SnapshotOrder,
+    SnapshotPlace, SnapshotTag,
 };
 use model::{DecoratedKey, TableId, Token};
 use mutation::{Fragment, RingBound};
@@ -122,10 +122,19 @@ fn a_snapshot_is_listed_put_back_and_cleared() {
             let loaded = storage.load_new(ids[0], Checks::Verify).await.unwrap();
             assert_eq!((loaded.refused, count().await), (Vec::new(), PARTITIONS as usize));
 
+            let named = format!("{BACKUP_PREFIX}7");
+            let order = SnapshotOrder {
+                tag: SnapshotTag::new(&named).unwrap(),
+                memtables: Memtables::LeftOut,
+                ttl: None,
+            };
+            storage.take_snapshot(vec![ids[0]], order).await.unwrap();
             assert_eq!(storage.clear_snapshots(of_tag("other")).await, Ok(0));
             let elsewhere = SnapshotFilter { keyspaces: vec!["k2".to_owned()], ..of_tag("one") };
             assert_eq!(storage.clear_snapshots(elsewhere).await, Ok(0));
-            assert_eq!(storage.clear_snapshots(of_tag("one")).await, Ok(1));
+            let all = SnapshotFilter::default();
+            assert_eq!(storage.clear_snapshots(all).await, Ok(1), "a part of a backup stays");
+            assert_eq!(storage.clear_snapshots(of_tag(&named)).await, Ok(1), "it was named");
             assert_eq!(storage.snapshots().await, Ok(Vec::new()));
             assert_eq!(count().await, PARTITIONS as usize);
         });

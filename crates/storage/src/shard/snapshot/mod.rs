@@ -69,6 +69,10 @@ impl SnapshotTag {
     }
 }
 
+/// What names begin with of snapshots that are parts of backups: who clears all snapshots does not
+/// mean them.
+pub const BACKUP_PREFIX: &str = "dynamodb-";
+
 /// What is done about memtables before a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memtables {
@@ -117,7 +121,7 @@ pub struct Snapshot {
 /// Which snapshots are meant: what is said must fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotFilter {
-    /// The name.
+    /// The name; any but those of backups ([`BACKUP_PREFIX`]), if it is not said.
     pub tag: Option<String>,
     /// One of these keyspaces; empty: any.
     pub keyspaces: Vec<String>,
@@ -482,7 +486,11 @@ struct Place {
 impl Place {
     fn fits(&self, filter: &SnapshotFilter) -> bool {
         let keyspaces = &filter.keyspaces;
-        filter.tag.as_ref().is_none_or(|tag| *tag == self.tag)
+        let is_named = match &filter.tag {
+            Some(tag) => *tag == self.tag,
+            None => !self.tag.starts_with(BACKUP_PREFIX),
+        };
+        is_named
             && (keyspaces.is_empty() || keyspaces.contains(&self.keyspace))
             && filter.table.as_ref().is_none_or(|table| *table == self.table)
     }
