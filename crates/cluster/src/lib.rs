@@ -60,6 +60,7 @@ mod stream_tables;
 
 pub use access::{Access, AccessConfig, Authenticator, Authorizer, Login};
 pub use boot::{BootConfig, BootError, IDENTITY_FILE, boot, stop};
+pub use catalog::placement::TabletOrder;
 pub use catalog::placement::{Factors, Resize, TABLETS_MAX, TabletReplicas, TabletStep, Take};
 pub use catalog::placement::{balance, foreign, resize, sides, sources, takes};
 pub use catalog::rows::page::read_all;

@@ -1,6 +1,7 @@
 //! Nodes that join and leave, as the REST API asks for them.
 
 use admin::{Giver, Handed, Moves, Taken};
+use cluster::TabletOrder;
 use model::{TableId, Uuid};
 use native::Server;
 use node::patience;
@@ -33,6 +34,10 @@ impl Moves for OfNode {
 
     fn remove(&self, host: Uuid, force: bool) -> Handed<Result<(), String>> {
         Box::pin(async move { moves::remove(host, force).await })
+    }
+
+    fn move_tablet(&self, order: TabletOrder) -> Handed<Result<(), String>> {
+        Box::pin(async move { moves::move_tablet(order).await })
     }
 
     fn cleanup(&self, tables: Vec<TableId>) -> Handed<Result<(), String>> {

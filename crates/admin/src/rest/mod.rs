@@ -42,7 +42,7 @@ mod work;
 use crate::call::{Answer, Call};
 use crate::guard::Guard;
 use api::Api;
-use cluster::Cluster;
+use cluster::{Cluster, TabletOrder};
 pub use identity::Mode;
 use model::{TableId, Uuid};
 pub use repair::Wanted;
@@ -118,6 +118,9 @@ pub trait Moves {
     fn leave(&self, force: bool) -> Handed<Result<(), String>>;
     /// Has others take over what a node had that is gone. Ends when they have.
     fn remove(&self, host: Uuid, force: bool) -> Handed<Result<(), String>>;
+    /// Has a replica of a tablet go to another node. Ends when it is there; the error says why it
+    /// is not.
+    fn move_tablet(&self, order: TabletOrder) -> Handed<Result<(), String>>;
     /// This node removes all of these tables that it has no part of.
     fn cleanup(&self, tables: Vec<TableId>) -> Handed<Result<(), String>>;
     /// What this node takes from others now.

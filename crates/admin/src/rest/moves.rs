@@ -14,9 +14,9 @@ use super::work::finished;
 use super::{Door, Giver, Mode, Taken};
 use crate::call::{Answer, Call};
 use crate::tasks::{About, NODE_OPS, Running, Tasks};
-use cluster::{Cluster, MemberState, Node, Nodes, Stage, TopologyChange};
+use cluster::{Cluster, MemberState, Node, Nodes, Stage, TabletOrder, TopologyChange};
 use hyper::Method;
-use model::Uuid;
+use model::{Token, Uuid};
 use runtime::task::race;
 use runtime::time::sleep;
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Why what needs several nodes cannot be done.
 const ALONE: &str = "this node is the only one of its cluster: no data can move to or from it";
-const LATER: &str = "the leader alone says where tablets are: they cannot be moved one by one yet";
+const BY_KEYSPACE: &str =
+    "a tablet has as many replicas as its keyspace wants: ALTER KEYSPACE changes that";
 const FOR_LIFE: &str = "a node keeps its tokens for life, and cannot move in the ring";
 const IN_ORDER: &str =
     "a node is not forgotten as long as it has data: remove it (nodetool removenode HOST_ID)";
@@ -61,6 +62,16 @@ pub(super) fn operations(api: &mut Api) {
         Some(node) => Err(Answer::refused(500, format!("the data of {node} would be lost"))),
     };
     api.post(path, "Ends a removal before its end, which cannot be", end);
+    let path = "/storage_service/tablets/move";
+    api.post(path, "Moves a replica of a tablet to another node", move_tablet)
+        .needs("ks", Kind::Text, "The keyspace")
+        .needs("table", Kind::Text, "The table")
+        .needs("token", Kind::Integer, "A token of the tablet")
+        .needs("src_host", Kind::Text, "The id of the node that has it")
+        .needs("src_shard", Kind::Integer, "Its shard there")
+        .needs("dst_host", Kind::Text, "The id of the node that gets it")
+        .needs("dst_shard", Kind::Integer, "Its shard there")
+        .takes("force", Kind::Flag, "Also to another data centre, or to a rack that has a replica");
     let path = "/storage_service/quiesce_topology";
     api.post(path, "Waits until no node and no tablet moves", quiesce);
     api.tells("/storage_service/nodes/joining", "Nodes that join", |door| {
@@ -87,7 +98,6 @@ fn cannot(api: &mut Api) {
     api.cannot(Method::POST, path, "Moves to another place of the ring", FOR_LIFE);
     api.cannot(Method::POST, "/storage_service/assassinate", "Forgets a node", IN_ORDER);
     for (path, summary) in [
-        ("/storage_service/tablets/move", "Moves a tablet between shards or nodes"),
         ("/storage_service/tablets/add_replica", "Gives a tablet one more copy"),
         ("/storage_service/tablets/del_replica", "Takes a copy of a tablet"),
     ] {
@@ -95,17 +105,51 @@ fn cannot(api: &mut Api) {
             let name = |name| call.parameter(name).unwrap_or_default();
             super::tables::table(door, name("ks"), name("table"))?;
             check_others(door)?;
-            Err(Answer::refused(500, LATER))
+            Err(Answer::refused(500, BY_KEYSPACE))
         })
         .needs("ks", Kind::Text, "The keyspace")
         .needs("table", Kind::Text, "The table")
         .takes("token", Kind::Integer, "A token of the tablet")
-        .takes("src_host", Kind::Text, "The id of the node that has it")
-        .takes("src_shard", Kind::Integer, "Its shard there")
-        .takes("dst_host", Kind::Text, "The id of the node that gets it")
-        .takes("dst_shard", Kind::Integer, "Its shard there")
+        .takes("dst_host", Kind::Text, "The id of a node")
+        .takes("dst_shard", Kind::Integer, "Its shard")
         .takes("force", Kind::Flag, "Whether rules of placement are passed over");
     }
+}
+
+async fn move_tablet(door: &Rc<Door>, call: &Call) -> Answered {
+    let name = |name: &str| call.parameter(name).unwrap_or_default();
+    let entry = super::tables::table(door, name("ks"), name("table"))?;
+    check_others(door)?;
+    let nodes = Nodes::seen(&door.cluster);
+    let place = |host: &str, shard: &str| {
+        let node = nodes.named(name(host));
+        let node = node.ok_or_else(|| no_node(name(host)))?;
+        let shard = name(shard).parse::<u16>();
+        let shard = shard.map_err(|_| Answer::refused(400, "not the number of a shard"))?;
+        Ok::<(Uuid, u16), Answer>((node.member.host_id, shard))
+    };
+    let token = name("token").parse::<i64>();
+    let token =
+        token.map_err(|_| Answer::refused(400, format!("not a token: {}", name("token"))))?;
+    let order = TabletOrder {
+        table: entry.schema.id,
+        // The least number stands for none: what lies before all tokens is in the first tablet.
+        token: Token(token.max(i64::MIN + 1)),
+        from: place("src_host", "src_shard")?,
+        to: place("dst_host", "dst_shard")?,
+        force: call.flag("force", false)?,
+    };
+    check_up(&nodes, &BTreeSet::new(), "remove it first (nodetool removenode HOST_ID)")?;
+    let moved = door.moves.move_tablet(order);
+    let entity =
+        format!("{}.{} {token} {} {}", name("ks"), name("table"), order.from.0, order.to.0);
+    let id = begin(door, "move tablet", (order.to.0, entity), None, moved)?;
+    finished(id).await?;
+    Ok(Answer::done())
+}
+
+fn no_node(name: &str) -> Answer {
+    Answer::refused(400, format!("Node {name} is not found in the cluster"))
 }
 
 /// The addresses of nodes.
@@ -146,7 +190,7 @@ async fn decommission(door: &Rc<Door>, call: &Call) -> Answered {
     let cluster = door.cluster.clone();
     let stop = move || turn_back(cluster.clone(), me);
     let leave = door.moves.leave(force);
-    let id = begin(door, "decommission", me, Some(Box::new(stop)), leave)?;
+    let id = begin(door, "decommission", (me, me.to_string()), Some(Box::new(stop)), leave)?;
     finished(id).await?;
     tracing::info!(target: "storage_service", "DECOMMISSIONED");
     Ok(Answer::done())
@@ -184,7 +228,8 @@ async fn remove(door: &Rc<Door>, call: &Call) -> Answered {
     if known.is_some() && !ignored.is_empty() {
         declare_lost(&door.cluster, ignored.into_iter().filter(|it| *it != host).collect()).await?;
     }
-    let id = begin(door, "remove node", host, None, door.moves.remove(host, force))?;
+    let id =
+        begin(door, "remove node", (host, host.to_string()), None, door.moves.remove(host, force))?;
     finished(id).await?;
     Ok(Answer::done())
 }
@@ -207,9 +252,7 @@ fn check_down(node: &Node) -> Result<(), Answer> {
 fn dead(nodes: &Nodes, names: &str) -> Result<BTreeSet<Uuid>, Answer> {
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let found = names.map(|name| {
-        let node = nodes
-            .named(name)
-            .ok_or_else(|| Answer::refused(400, format!("{name} is no node of the cluster")))?;
+        let node = nodes.named(name).ok_or_else(|| no_node(name))?;
         check_down(node).map(|()| node.member.host_id)
     });
     found.collect()
@@ -295,12 +338,11 @@ type Stop = Box<dyn Fn()>;
 fn begin(
     door: &Rc<Door>,
     kind: &'static str,
-    host: Uuid,
+    (host, entity): (Uuid, String),
     stop: Option<Stop>,
     work: super::Handed<Result<(), String>>,
 ) -> Result<Uuid, Answer> {
     let tasks = Tasks::of_shard();
-    let entity = host.to_string();
     let same = {
         let registry = tasks.registry();
         let all = registry.of_module(NODE_OPS, false).map_err(refused)?;
@@ -344,7 +386,7 @@ pub(super) fn note_start(door: &Rc<Door>) {
             }
         }
     });
-    if let Err(answer) = begin(door, "bootstrap", host, None, joined) {
+    if let Err(answer) = begin(door, "bootstrap", (host, host.to_string()), None, joined) {
         tracing::warn!(target: "storage_service", "no task for joining: {}", answer.status);
     }
 }

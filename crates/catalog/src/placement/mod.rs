@@ -1,10 +1,11 @@
 //! Where data is to be: how many replicas a keyspace has ([`strategy`]), which nodes have a part of
 //! the ring ([`ring`]), what of it goes from node to node when some join or leave ([`moves`]), and
 //! how a table's ring is divided into tablets, which nodes and shards have ([`tablets`]), when it
-//! is divided into more or fewer ([`resize`]), which go to other nodes ([`balance`]), and which
-//! streams of changes there are ([`streams`]). Pure.
+//! is divided into more or fewer ([`resize`]), which go to other nodes ([`balance`], [`by_hand`]),
+//! and which streams of changes there are ([`streams`]). Pure.
 
 pub mod balance;
+pub mod by_hand;
 pub mod moves;
 pub mod resize;
 pub mod ring;
@@ -13,6 +14,7 @@ pub mod streams;
 pub mod tablets;
 
 pub use balance::Move;
+pub use by_hand::TabletOrder;
 pub use moves::{Sides, Take, ends, foreign, sides, sources, takes};
 pub use ring::{Owners, Ring};
 pub use strategy::{Factors, Replication};

@@ -12,7 +12,7 @@
 //!
 //! Tablets go to other nodes in the same stages, some at once ([`tablets`]): those of nodes that
 //! leave or have left, those of keyspaces that want more replicas or fewer, and those that are
-//! moved for balance. Nodes that leave give their tablets away before they give up the ring.
+//! moved for balance or by hand ([`by_hand`]). Nodes that leave give their tablets away before they give up the ring.
 //!
 //! While none of a table's tablets is on its way they may become twice or half as many, in one
 //! step: by what they hold, of which each node tells the leader ([`loads`]). That needs no stage,
@@ -38,6 +38,7 @@
 //!  - *durable-when-done*: what was taken is on the disk before a node says that it is done.
 
 mod barrier;
+mod by_hand;
 mod cleanup;
 mod files;
 mod give;
@@ -51,6 +52,7 @@ mod warm;
 
 pub use crate::wire::moves::Progress;
 pub(crate) use barrier::barrier;
+pub use by_hand::move_tablet;
 pub use cleanup::cleanup;
 pub(crate) use give::{block, end, give};
 

@@ -2,8 +2,9 @@
 
 use super::joined::{Joined, make_tables, read, write};
 use super::world::SECOND;
-use cluster::Cluster;
 use cluster::placement::Replicas;
+use cluster::{Cluster, TabletOrder, TopologyChange};
+use model::{TableId, Token, Uuid};
 use replication::Consistency;
 use replication::moves::{self, Totals};
 use runtime::local;
@@ -148,6 +149,50 @@ fn is_elsewhere(pk: i32) -> bool {
         Replicas::Here => false,
         Replicas::Nodes(all) => all.iter().all(|it| it.host_id != cluster.node().host_id),
     }
+}
+
+/// Has a replica of the first tablet of `t` go from where it is to the other node.
+async fn move_first(force: bool) -> Result<TabletOrder, String> {
+    let table = entry("ks", "t");
+    let from = table.replicas.of(0)[0];
+    let topology = local::get::<Cluster>().topology();
+    let other = topology.present().find(|member| member.host_id != from.0).expect("another node");
+    let (table, to) = (table.schema.id, (other.host_id, other.shards - 1));
+    let order = TabletOrder { table, token: Token(i64::MIN + 1), from, to, force };
+    moves::move_tablet(order).await.map(|()| order)
+}
+
+#[test]
+fn a_tablet_is_moved_by_hand_from_any_node() {
+    let mut nodes = one_with_rows(8, Some(8));
+    add(&mut nodes, 2);
+    nodes.run(0, async {
+        let stop = |_: &_| Ok(vec![TopologyChange::Balance(false)]);
+        local::get::<Cluster>().change_topology(stop).await.expect("a change");
+    });
+    for by in [1, 0, 1] {
+        let order = nodes.run(by, move_first(by == 0)).expect("a move");
+        for node in 0..2 {
+            let again = nodes.run(node, async move {
+                assert_eq!(&entry("ks", "t").replicas.of(0), &[order.to]);
+                moves::move_tablet(order).await
+            });
+            assert_eq!(again, Ok(()), "it is there");
+        }
+        let wrong = TabletOrder { from: (order.from.0, 7), to: order.from, ..order };
+        let why = nodes.run(by, moves::move_tablet(wrong)).expect_err("it is not there");
+        assert!(why.contains("tablet 0 is not on"), "{why}");
+        check(&mut nodes);
+    }
+    let unknown = TabletOrder {
+        table: TableId::from_u128(7),
+        token: Token(0),
+        from: (Uuid::from_u128(1), 0),
+        to: (Uuid::from_u128(2), 0),
+        force: false,
+    };
+    let why = nodes.run(0, moves::move_tablet(unknown)).expect_err("no such table");
+    assert!(why.contains("was dropped"), "{why}");
 }
 
 /// A component that reads do without is damaged on the disk of the giver.

@@ -1,0 +1,69 @@
+//! A replica of a tablet that an operator moves to another node. It goes as those do that are moved
+//! for balance; where something else is on its way it waits for that.
+
+use super::{LOOK, tablets};
+use crate::coordinator::own_coordinator;
+use cluster::{TabletOrder, TabletStep, TabletSteps};
+use runtime::Erased;
+use runtime::time::sleep;
+
+/// What became of it.
+enum Seen {
+    /// It has not begun.
+    Before,
+    OnItsWay,
+    There,
+}
+
+/// Moves it. Ends when it is there; the error says why it stays, or is elsewhere.
+pub fn move_tablet(order: TabletOrder) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move { runtime::on_shard(0, move || carry_out(order)).await })
+}
+
+async fn carry_out(order: TabletOrder) -> Result<(), String> {
+    let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+    let cluster = &coordinator.cluster;
+    let mut has_begun = false;
+    loop {
+        match seen(&order)? {
+            Seen::There => return Ok(()),
+            Seen::OnItsWay => has_begun = true,
+            Seen::Before if has_begun => return Err("the tablet stayed where it was".to_owned()),
+            Seen::Before => {
+                let decided = cluster.change_tablets(move |catalog| {
+                    let table = catalog.schema.table_by_id(order.table).ok_or("it was dropped")?;
+                    let (tablet, hosts) = order.hosts(&catalog.topology, &table.replicas)?;
+                    let is_still = tablets::under_way(&catalog.schema).is_none();
+                    let begins = is_still && catalog.topology.stage().is_none();
+                    let step = (tablet, TabletStep::Begin(hosts));
+                    let steps = begins.then(|| (order.table, vec![step]));
+                    Ok(steps.into_iter().collect::<TabletSteps>())
+                });
+                decided.await.map_err(|error| error.to_string())?;
+                if let Seen::OnItsWay = seen(&order)? {
+                    has_begun = true;
+                    tracing::info!(
+                        target: "moves",
+                        "a tablet begins to move by hand, from node {} to {}", order.from.0, order.to.0
+                    );
+                }
+            }
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn seen(order: &TabletOrder) -> Result<Seen, String> {
+    let coordinator = own_coordinator().map_err(|error| error.to_string())?;
+    let schema = coordinator.cluster.schema();
+    let table = schema.table_by_id(order.table).ok_or("the table was dropped")?;
+    let tablet = table.replicas.tablet_of(order.token);
+    debug_assert!(tablet < table.replicas.count(), "covering: {:?} has no tablet", order.token);
+    let goes = table.replicas.moves().get(&tablet);
+    let is_gone = !table.replicas.of(tablet).iter().any(|(host, _)| *host == order.from.0);
+    Ok(match goes {
+        Some(moving) if moving.to.contains(&order.to) => Seen::OnItsWay,
+        None if is_gone && table.replicas.of(tablet).contains(&order.to) => Seen::There,
+        _ => Seen::Before,
+    })
+}
