@@ -23,6 +23,7 @@ pub fn move_tablet(order: TabletOrder) -> Erased<'static, Result<(), String>> {
 async fn carry_out(order: TabletOrder) -> Result<(), String> {
     let coordinator = own_coordinator().map_err(|error| error.to_string())?;
     let cluster = &coordinator.cluster;
+    assert!(runtime::shard_id() == 0, "one-hand: another shard than the first moves tablets");
     let mut has_begun = false;
     loop {
         match seen(&order)? {
@@ -42,9 +43,10 @@ async fn carry_out(order: TabletOrder) -> Result<(), String> {
                 decided.await.map_err(|error| error.to_string())?;
                 if let Seen::OnItsWay = seen(&order)? {
                     has_begun = true;
+                    let (from, to) = (order.from.0, order.to.0);
                     tracing::info!(
                         target: "moves",
-                        "a tablet begins to move by hand, from node {} to {}", order.from.0, order.to.0
+                        "a tablet begins to move by hand, from node {from} to {to}"
                     );
                 }
             }

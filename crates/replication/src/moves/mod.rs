@@ -12,15 +12,16 @@
 //!
 //! Tablets go to other nodes in the same stages, some at once ([`tablets`]): those of nodes that
 //! leave or have left, those of keyspaces that want more replicas or fewer, and those that are
-//! moved for balance or by hand ([`by_hand`]). Nodes that leave give their tablets away before they give up the ring.
+//! moved for balance or by hand ([`by_hand`]). Nodes that leave give their tablets away before they
+//! give up the ring.
 //!
 //! While none of a table's tablets is on its way they may become twice or half as many, in one
 //! step: by what they hold, of which each node tells the leader ([`loads`]). That needs no stage,
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
 //!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
-//! as rows elsewhere; as fast as it may be ([`Pace`]). What clients asked for of it is read into the
-//! caches before they ask here ([`warm`]).
+//! as rows elsewhere; as fast as it may be ([`Pace`]). What clients asked for of it is read into
+//! the caches before they ask here ([`warm`]).
 //!
 //! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
 //! is asked for again, and does no harm twice.

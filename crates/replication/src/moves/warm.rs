@@ -36,6 +36,7 @@ const PAGE_MAX: Duration = Duration::from_secs(10);
 pub(crate) async fn tell(wanted: Wanted) -> Result<Vec<u8>, String> {
     let coordinator = own_coordinator().map_err(|error| error.to_string())?;
     let Wanted { session, table, range } = wanted;
+    debug_assert!(range.0 < range.1, "forward: nothing lies in {range:?}");
     if stage_of(&coordinator, session) != Some(Stage::ReadOld) {
         return Err(format!("session {session} is over"));
     }
@@ -56,6 +57,8 @@ fn joined(pages: Vec<WarmPage>) -> WarmPage {
     let mut partitions: Vec<WarmPartition> =
         all.filter(|warm| reached.is_none_or(|reached| Token::of(&warm.key) <= reached)).collect();
     partitions.sort_by_cached_key(|warm| Token::of(&warm.key));
+    let last = partitions.last().map(|warm| Token::of(&warm.key));
+    debug_assert!(reached.is_none() || last <= reached, "forward: {last:?} is behind {reached:?}");
     WarmPage { partitions, reached }
 }
 
@@ -85,6 +88,7 @@ async fn read_pages(
     // *session-guards*
     while is_on(coordinator, session, part) {
         let range = (after, part.last);
+        debug_assert!(after < part.last, "forward: asked for what lies behind {range:?}");
         let wanted = Payload::from(Wanted { session, table, range }.encode());
         let told = call(target, verb::MOVE_WARM, wanted, PAGE_MAX).await;
         let told = told.map_err(|refusal| refusal.text)?;
@@ -134,6 +138,7 @@ async fn warm_up(
     }
     let mut read = 0;
     for (shard, partitions) in by_shard {
+        debug_assert!(!partitions.is_empty(), "forward: shard {shard} reads nothing ahead");
         let work = move || async move {
             let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
             let read = storage.warm_up(id, partitions).await;

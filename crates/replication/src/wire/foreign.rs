@@ -31,6 +31,7 @@ const MESSAGES: &[fn(&[u8])] = &[
 
 /// Reads `input` as what another node sends; the first byte says what is expected.
 pub fn read_foreign(input: &[u8]) {
+    debug_assert!(MESSAGES.len() <= 256, "one-form: a byte tells no more messages apart");
     if let Some((first, bytes)) = input.split_first() {
         MESSAGES[usize::from(*first) % MESSAGES.len()](bytes);
     }

@@ -30,8 +30,8 @@ pub(super) fn all(sheet: &mut Sheet) {
         ),
         (
             "streaming_partitions_warmed",
-            "Partitions of tablets that moved here that were read into the row cache before clients \
-             asked for them.",
+            "Partitions of tablets that moved here that were read into the row cache before \
+             clients asked for them.",
             totals.partitions_warmed,
         ),
     ];

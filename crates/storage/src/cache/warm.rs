@@ -113,6 +113,10 @@ impl Store {
 
 /// Adds a range that lies behind the others.
 fn join(order: &ClusteringOrder, ranges: &mut Vec<ClusteringRange>, next: ClusteringRange) {
+    debug_assert!(
+        ranges.last().is_none_or(|last| last.end.compare(order, &next.start).is_le()),
+        "ring-order: {next:?} after {ranges:?}"
+    );
     match ranges.last_mut() {
         Some(last) if last.end.compare(order, &next.start).is_eq() => last.end = next.end,
         _ => ranges.push(next),

@@ -3,8 +3,8 @@
 //! From the ground up: this (the state); `locks`, `hot_partitions`, `disk_space`, `guardrail` (what
 //! is large), `prefetch`; `cached_page` (a page from the row cache), `before` (what a write meets),
 //! `write`, `deriving`, `at_once` (writes that bring others with them); `view` (what a read sees),
-//! `read`, `warm`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`, `open`
-//! (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
+//! `read`, `warm`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
+//! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
 //! `truncate`, `divide` (tablets that change), `compact`.
 
 mod at_once;

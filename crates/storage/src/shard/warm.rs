@@ -83,8 +83,10 @@ impl Shard {
                 read.set(read.get() + usize::from(is_read));
             }
         };
+        let count = left.borrow().len();
         let done: Result<Vec<()>, ReadError> =
             join_all((0..AT_ONCE).map(|_| work())).await.into_iter().collect();
+        debug_assert!(read.get() <= count, "known-stays: {} of {count} were read", read.get());
         done.map(|_| read.get())
     }
 
@@ -97,6 +99,9 @@ impl Shard {
         if cache.knows(&lookup.key) {
             return Ok(false);
         }
+        let (after, last) = tablet.range;
+        let token = lookup.key.token;
+        debug_assert!(after < token && token <= last, "ring-order: {token:?} of another tablet");
         let reading = Reading { schema: schema.clone(), operation: "warm-up" };
         let permit = self.reads.streaming.admit(&reading, None).await?;
         let ranges: Vec<_> = warm.ranges.iter().map(|range| range.range()).collect();

@@ -150,8 +150,9 @@ impl Storage {
         Erased::new(move || async move { self.shard().drop_arrived(id, &arrived).await })
     }
 
-    /// What this shard's cache has of a table after the first token, up to and including the second,
-    /// and was asked for again since it came: about so many bytes of keys and ranges at a time.
+    /// What this shard's cache has of a table after the first token, up to and including the
+    /// second, and was asked for again since it came: about so many bytes of keys and ranges at a
+    /// time.
     pub fn warm_partitions(
         &self,
         id: TableId,
