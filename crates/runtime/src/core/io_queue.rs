@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 const BACKGROUND_BYTES_MAX: usize = 1 << 20;
 /// What keeps disks busy that do much at once. The first client that comes waits for it, once.
 const ALONE_BYTES_MAX: usize = 8 << 20;
-const UNDISTURBED_BYTES: usize = 16 * BACKGROUND_BYTES_MAX;
+const UNDISTURBED_BYTES: usize = 64 * BACKGROUND_BYTES_MAX;
 
 fn is_background(class: IoClass) -> bool {
     match class {
@@ -387,7 +387,7 @@ mod tests {
             }
             queue.background_bytes
         };
-        for _ in 0..400 {
+        for _ in 0..1_000 {
             most = most.max(step(&mut queue));
             if queue.undisturbed_bytes < UNDISTURBED_BYTES {
                 assert!(most <= BACKGROUND_BYTES_MAX, "bounded-background: {most}");
