@@ -17,7 +17,7 @@
 //! [`transactions`] (pure); [`digest`], [`stretch`], [`reconcile`], [`sync`], [`wire`] (pure, of
 //! several replicas); [`placement`],
 //! [`hints`], `epochs` (requests under way), `flock`, `cursor`; [`coordinator`] with what is below
-//! it, `sizes`; [`moves`] (nodes that join and leave), [`repair`], [`backups`]; `serve` (what other
+//! it, `sizes`; [`repair`], [`moves`] (nodes that join and leave), [`backups`]; `serve` (what other
 //! nodes ask for); [`fragments`] (mutation fragments as they are stored).
 
 pub mod backups;

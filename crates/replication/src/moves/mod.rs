@@ -15,6 +15,9 @@
 //! moved for balance or by hand ([`by_hand`]). Nodes that leave give their tablets away before they
 //! give up the ring.
 //!
+//! Of a tablet that gets fewer replicas those that stay have all that the others had, before these
+//! go ([`fewer`]).
+//!
 //! While none of a table's tablets is on its way they may become twice or half as many, in one
 //! step: by what they hold, of which each node tells the leader ([`loads`]). That needs no stage,
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
@@ -41,6 +44,7 @@
 mod barrier;
 mod by_hand;
 mod cleanup;
+mod fewer;
 mod files;
 mod give;
 mod lead;

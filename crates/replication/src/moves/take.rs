@@ -1,6 +1,7 @@
 //! What a stage asks of a node: to remove what it has of ranges that it will get, and to take them.
 
 use super::cleanup::{Ranges, clear_table, merged};
+use super::fewer::{Fewer, fewer};
 use super::files::{self, Outcome};
 use super::part::{Giver, PAUSE, Part, State, is_on};
 use super::{Moves, Planted, warm};
@@ -179,9 +180,11 @@ async fn take(
         return Ok(());
     }
     let parts: VecDeque<Part> = parts(coordinator, session).into();
+    let fewer = fewer(coordinator, session);
     let me = coordinator.cluster.node().host_id;
     assert!(parts.iter().all(|part| part.from != me), "all-that-went: a node takes from itself");
-    let mut touched: Vec<TableId> = parts.iter().map(|part| part.table.schema.id).collect();
+    let all = parts.iter().chain(fewer.iter().flat_map(|one| &one.parts));
+    let mut touched: Vec<TableId> = all.map(|part| part.table.schema.id).collect();
     touched.dedup();
     touched.push(paxos::table(&coordinator.cluster.schema()).schema.id);
     state.parts.set(parts.len() as u32);
@@ -193,6 +196,10 @@ async fn take(
     // *nothing-forgotten*
     on_tables(tables.clone(), Storage::begin_arrivals).await;
     let taken = take_parts(coordinator, (session, state), parts).await;
+    let taken = match taken {
+        Ok(()) => keep_all(coordinator, (session, state), &fewer).await,
+        failed => failed,
+    };
     on_tables(tables, Storage::end_arrivals).await;
     taken?;
     // *durable-when-done*
@@ -254,14 +261,7 @@ async fn take_part(
     part: &Part,
 ) -> Result<(), String> {
     let id = part.table.schema.id;
-    if !part.table.schema.is_counter() {
-        let paxos = paxos::table(&coordinator.cluster.schema()).schema.clone();
-        let rounds = ReadCommand {
-            ranges: vec![SendRange::of_prefix(&paxos::clustering_of(id))],
-            ..range(&paxos, part)
-        };
-        take_pages(coordinator, (session, state), part, &paxos, rounds).await?;
-    }
+    take_rounds(coordinator, (session, state), part).await?;
     if coordinator.cluster.topology().enables(features::MOVE_FILES) && files::is_for_files(part) {
         let before = build::views_of(coordinator, id);
         match files::take(coordinator, (session, state), part).await? {
@@ -287,6 +287,38 @@ async fn take_part(
     let schema = part.table.schema.clone();
     let rows = range(&schema, part);
     take_pages(coordinator, (session, state), part, &schema, rows).await
+}
+
+/// Takes the state of conditional writes.
+async fn take_rounds(
+    coordinator: &Rc<Coordinator>,
+    (session, state): (u64, &State),
+    part: &Part,
+) -> Result<(), String> {
+    if part.table.schema.is_counter() {
+        return Ok(());
+    }
+    let paxos = paxos::table(&coordinator.cluster.schema()).schema.clone();
+    let rounds = ReadCommand {
+        ranges: vec![SendRange::of_prefix(&paxos::clustering_of(part.table.schema.id))],
+        ..range(&paxos, part)
+    };
+    take_pages(coordinator, (session, state), part, &paxos, rounds).await
+}
+
+/// Of tablets that get fewer replicas those that stay get what the others have (*rest-has-all*).
+async fn keep_all(
+    coordinator: &Rc<Coordinator>,
+    (session, state): (u64, &State),
+    all: &[Fewer],
+) -> Result<(), String> {
+    for one in all {
+        for part in &one.parts {
+            take_rounds(coordinator, (session, state), part).await?;
+        }
+        one.agree(coordinator).await?;
+    }
+    Ok(())
 }
 
 /// All that a table has in a range.

@@ -3,13 +3,15 @@
 use super::joined::{Joined, make_tables, read, write};
 use super::world::SECOND;
 use cluster::placement::Replicas;
-use cluster::{Cluster, TabletOrder, TopologyChange};
+use cluster::{Cluster, SchemaChange, TabletOrder, TopologyChange};
 use model::{TableId, Token, Uuid};
+use mutation::page::Partitions;
 use replication::Consistency;
 use replication::moves::{self, Totals};
 use runtime::local;
+use stdx::Prng;
 use storage::Storage;
-use testkit::config::entry;
+use testkit::config::{entry, keyspace};
 use testkit::rows;
 
 const PARTITIONS: i32 = 60;
@@ -44,9 +46,14 @@ fn add(nodes: &mut Joined, shards: u16) {
     nodes.nodes.push(new);
     nodes.start(1);
     nodes.settle(2);
+    settle(nodes, 2);
+}
+
+/// Waits until nothing moves.
+fn settle(nodes: &mut Joined, count: usize) {
     for _ in 0..200 {
         nodes.world.run_for(SECOND / 2);
-        if nodes.run(0, moves::is_still()) && nodes.run(1, moves::is_still()) {
+        if (0..count).all(|node| nodes.run(node, moves::is_still())) {
             return;
         }
     }
@@ -217,4 +224,67 @@ fn a_damaged_file_is_refused_and_its_tablet_is_copied_as_rows() {
     let new = nodes.nodes[1];
     let files = nodes.world.disk(new).files();
     assert!(!files.iter().any(|path| path.ends_with("-TOC.txt.tmp")), "{files:?}");
+}
+
+/// Of each row two of three nodes know, as of a write at QUORUM: those that stay when the keyspace
+/// wants fewer copies have all of them.
+#[test]
+fn replicas_that_stay_have_what_others_had() {
+    for (seed, copies) in [(9, 2), (10, 1), (11, 2), (12, 1)] {
+        let mut nodes = Joined::new(seed, &[1, 2, 1]);
+        nodes.run(0, make_tables(3, Some(4)));
+        nodes.world.run_for(SECOND);
+        let mut prng = Prng::from_seed(seed);
+        let away: Vec<usize> = (0..PARTITIONS).map(|_| prng.below(3) as usize).collect();
+        for node in 0..3 {
+            let known: Vec<i32> = (0..PARTITIONS).filter(|pk| away[*pk as usize] != node).collect();
+            nodes.run(node, async move {
+                for pk in known {
+                    apply_here(pk).await;
+                }
+            });
+        }
+        nodes.run(1, async move {
+            let alter = move |_: &cluster::Schema| {
+                let altered = keyspace("ks", copies, Some(4));
+                Ok::<_, ()>(vec![SchemaChange::AlterKeyspace(altered)])
+            };
+            local::get::<Cluster>().change_schema(alter).await.expect("a change");
+        });
+        settle(&mut nodes, 3);
+        let mut found = Vec::new();
+        for node in 0..3 {
+            found.extend(nodes.run(node, async { held_here().await }));
+        }
+        found.sort_unstable();
+        let expected: Vec<i32> = (0..PARTITIONS).flat_map(|pk| vec![pk; copies as usize]).collect();
+        assert_eq!(found, expected, "seed {seed}, {copies} copies");
+    }
+}
+
+/// Writes a row of `t` on this node alone.
+async fn apply_here(pk: i32) {
+    let table = entry("ks", "t");
+    let (shard, mutation) = (table.tablets.shard_of(rows::token(pk)), rows::put(&table, pk, pk, 1));
+    let apply = move || async move { local::get::<Storage>().apply(mutation).await };
+    runtime::on_shard(shard, apply).await.expect("a write");
+}
+
+/// The rows of `t` that this node has in tablets that are its own.
+async fn held_here() -> Vec<i32> {
+    let table = entry("ks", "t");
+    let me = local::get::<Cluster>().node().host_id;
+    let mut out = Vec::new();
+    for pk in 0..PARTITIONS {
+        let token = rows::token(pk);
+        let of = table.replicas.of(table.replicas.tablet_of(token));
+        if !of.iter().any(|(host, _)| *host == me) {
+            continue;
+        }
+        let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
+        let read = move || async move { local::get::<Storage>().read(&command).await };
+        let page = runtime::on_shard(table.tablets.shard_of(token), read).await.expect("a read");
+        out.extend((0..page.row_count).map(|_| pk));
+    }
+    out
 }
