@@ -272,7 +272,7 @@ def test_what_cannot_be_is_refused_with_the_reason(nodes):
     assert "not a host id" in refused(nodes[0], "removenode", "127.0.0.1")
     stranger = "12345678-1234-1234-1234-123456789012"
     assert "not known" in refused(nodes[0], "removenode", stranger)
-    assert "is no node of the cluster" in refused(nodes[0], "excludenode", stranger)
+    assert "is not found in the cluster" in refused(nodes[0], "excludenode", stranger)
     nodes[0].connect().execute("DROP KEYSPACE tk")
     nodes[0].disconnect()
     text = refused(nodes[1], "decommission")
@@ -386,3 +386,34 @@ def test_tablets_split_when_they_are_large_and_merge_when_they_are_not():
         found = {(row.k, row.v) for row in session.execute("SELECT k, v FROM ok.t")}
         assert found == set(rows)
         check_rows(nodes, "ALL")
+
+
+def test_an_operator_moves_a_tablet():
+    with Nodes(2) as nodes:
+        session = nodes[0].connect()
+        keyspace(session, "tk", True, copies=1, count=2)
+        rows = [(number, number) for number in range(50)]
+        insert = session.prepare("INSERT INTO tk.t (k, v) VALUES (?, ?)")
+        execute_concurrent_with_args(session, insert, rows)
+        rest(nodes[0], "/storage_service/quiesce_topology", "POST")
+        rest(nodes[0], "/storage_service/tablets/balancing?enabled=false", "POST")
+
+        def first():
+            found = session.execute("SELECT * FROM system.tablets")
+            return min((row for row in found if row.keyspace_name == "tk"),
+                       key=lambda row: row.last_token)
+
+        hosts = [host_id(node) for node in nodes]
+        for asked in nodes:
+            [(source, shard)] = [(str(host), shard) for host, shard in first().replicas]
+            target = next(host for host in hosts if host != source)
+            path = (f"/storage_service/tablets/move?ks=tk&table=t&token={first().last_token}"
+                    f"&src_host={source}&src_shard={shard}&dst_host={target}&dst_shard=")
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                rest(asked, path + "7", "POST")
+            assert "there is no shard 7" in refusal.value.read().decode()
+            rest(asked, path + "0", "POST")
+            assert [(str(host), shard) for host, shard in first().replicas] == [(target, 0)]
+            found = session.execute("SELECT k, v FROM tk.t")
+            assert sorted((row.k, row.v) for row in found) == rows
+        nodes[0].disconnect()
