@@ -62,8 +62,8 @@ fn joined(pages: Vec<WarmPage>) -> WarmPage {
     WarmPage { partitions, reached }
 }
 
-/// Reads ahead what is warm of a part where it comes from; how many partitions were read.
-pub(super) async fn read_ahead(coordinator: &Coordinator, session: u64, part: &Part) -> usize {
+/// Reads ahead what is warm of a part where it comes from.
+pub(super) async fn read_ahead(coordinator: &Coordinator, session: u64, part: &Part) {
     let mut read = 0;
     if let Err(why) = read_pages(coordinator, session, part, &mut read).await {
         let TableSchema { keyspace, name, .. } = &*part.table.schema;
@@ -74,7 +74,6 @@ pub(super) async fn read_ahead(coordinator: &Coordinator, session: u64, part: &P
         );
     }
     super::note_warmed(read);
-    read
 }
 
 async fn read_pages(
