@@ -2,7 +2,9 @@
 //! shown something newer can wait until nobody goes by what was before.
 //!
 //! A request enters before it looks where the data is, and has ended when it has answered. The
-//! epoch changes when somebody waits; what enters then looks at what is shown by then.
+//! epoch changes when somebody waits; what enters then looks at what is shown by then. A write that
+//! goes on after its answer, since not all replicas have acknowledged it, enters anew with that: to
+//! wait for it as well, two waits are needed, one after the other.
 //!
 //! Invariants
 //!  - *two-at-most*: an epoch does not begin while requests of the one before the present are under

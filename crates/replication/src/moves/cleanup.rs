@@ -15,7 +15,9 @@ use cluster::{MemberState, Replication, Schema, Side, Stage, TableEntry, TableKi
 use model::{TableId, Token, Uuid};
 use runtime::Erased;
 use runtime::group::{STREAMING, with_group};
+use runtime::task::race;
 use runtime::time::sleep;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,40 +26,79 @@ use storage::{Storage, StorageError};
 /// Ranges of tables: after the first token, up to and including the second; ascending.
 pub(super) type Ranges = BTreeMap<TableId, Vec<(Token, Token)>>;
 
+/// What has touched this node since it removed something last.
+struct Touched {
+    tables: RefCell<BTreeSet<TableId>>,
+    /// What could not be removed, and is due again when something has moved.
+    failed: RefCell<BTreeSet<TableId>>,
+    /// What was looked at last.
+    seen: RefCell<(Arc<Topology>, Rc<Schema>)>,
+}
+
+impl Touched {
+    fn new(coordinator: &Coordinator) -> Touched {
+        let seen = (coordinator.cluster.topology(), coordinator.cluster.schema());
+        let (tables, failed) = (RefCell::default(), RefCell::default());
+        Touched { tables, failed, seen: RefCell::new(seen) }
+    }
+
+    /// Looks at what is on the move.
+    fn look(&self, coordinator: &Coordinator) {
+        let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+        let mut seen = self.seen.borrow_mut();
+        if Arc::ptr_eq(&topology, &seen.0) && Rc::ptr_eq(&schema, &seen.1) {
+            return;
+        }
+        let me = coordinator.cluster.node().host_id;
+        let mut tables = self.tables.borrow_mut();
+        tables.extend(touches(&topology, &schema, me));
+        tables.extend(self.failed.take());
+        *seen = (topology, schema);
+    }
+
+    /// Whether there is something to remove, and nobody is on the move. Who leaves may turn back.
+    fn is_due(&self, me: Uuid) -> bool {
+        let (topology, schema) = &*self.seen.borrow();
+        let waits = !is_normal(topology, me) || is_moving(topology, schema);
+        !waits && !self.tables.borrow().is_empty()
+    }
+}
+
 /// Removes what this node has given away, or has got in vain, soon after nobody is on the move.
 /// Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
-    let mut touched =
-        (BTreeSet::new(), coordinator.cluster.topology(), coordinator.cluster.schema());
-    let mut is_due = false;
-    loop {
-        sleep(LOOK).await;
-        let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
-        let is_same = Arc::ptr_eq(&topology, &touched.1) && Rc::ptr_eq(&schema, &touched.2);
-        if is_same && !is_due {
-            continue;
-        }
+    let touched = Touched::new(&coordinator);
+    let clean = async {
         let me = coordinator.cluster.node().host_id;
-        touched.0.extend(touches(&topology, &schema, me));
-        (touched.1, touched.2) = (topology, schema);
-        // Who leaves may turn back.
-        let waits = !is_normal(&touched.1, me) || is_moving(&touched.1, &touched.2);
-        is_due = !touched.0.is_empty() && !waits;
-        if !is_due {
-            continue;
+        loop {
+            sleep(LOOK).await;
+            if touched.is_due(me) {
+                clean(&coordinator, &touched).await;
+            }
         }
-        if let Err(why) = nobody_writes(&coordinator).await {
-            tracing::debug!(target: "moves", "what was given away stays for now: {why}");
-            sleep(PAUSE).await;
-            continue;
+    };
+    // Others begin to move, and arrive, while this node waits for those that write, or removes.
+    let look = async {
+        loop {
+            touched.look(&coordinator);
+            sleep(LOOK).await;
         }
-        is_due = false;
-        let tables = std::mem::take(&mut touched.0);
-        if let Err(why) = remove(&coordinator, tables.clone()).await {
-            tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
-            // So does the end of the next move.
-            touched.0.extend(tables);
-        }
+    };
+    race(clean, look).await;
+}
+
+/// Removes what is due now.
+async fn clean(coordinator: &Coordinator, touched: &Touched) {
+    if let Err(why) = nobody_writes(coordinator).await {
+        tracing::debug!(target: "moves", "what was given away stays for now: {why}");
+        return sleep(PAUSE).await;
+    }
+    let tables = touched.tables.take();
+    debug_assert!(!tables.is_empty(), "removed-for-good: nothing was due");
+    if let Err(why) = remove(coordinator, tables.clone()).await {
+        tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
+        // So does the end of the next move.
+        touched.failed.borrow_mut().extend(tables);
     }
 }
 
@@ -68,6 +109,8 @@ async fn nobody_writes(coordinator: &Coordinator) -> Result<(), String> {
     if super::is_planted(Planted::RemovesEarly) || super::is_planted(Planted::WritesLate) {
         return Ok(());
     }
+    // What goes on after its answer is of the epoch of that: it ends with the second one.
+    ask_all(coordinator).await?;
     ask_all(coordinator).await
 }
 

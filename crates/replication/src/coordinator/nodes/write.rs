@@ -12,6 +12,7 @@ use super::peers::{Told, acknowledged, rate_limited, speechless};
 use super::together::{Kind, Part};
 use super::{Coordinator, Planted, refuse_write, target};
 use crate::coordinator::own_coordinator;
+use crate::epochs::{Entered, Epochs};
 use crate::error::WriteError;
 use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind, WriteOptions};
@@ -65,23 +66,24 @@ impl Background {
         self.repairs.get()
     }
 
-    fn enter(&self, bytes: usize) -> Option<GoesOn> {
+    fn enter(&self, bytes: usize, epochs: &Rc<Epochs>) -> Option<GoesOn> {
         let (writes, held) = self.writes.get();
         let fits = writes < BACKGROUND_WRITES_MAX && held + bytes <= BACKGROUND_BYTES_MAX;
         debug_assert!(writes <= BACKGROUND_WRITES_MAX, "bounded: {writes} writes");
         debug_assert!(held <= BACKGROUND_BYTES_MAX, "bounded: {held} bytes");
         fits.then(|| {
             self.writes.set((writes + 1, held + bytes));
-            GoesOn { writes: self.writes.clone(), bytes }
+            let _under_way = Epochs::enter(epochs.clone());
+            GoesOn { writes: self.writes.clone(), bytes, _under_way }
         })
     }
 }
 
-/// A write that goes on after its answer.
-#[derive(Debug)]
+/// A write that goes on after its answer: it is under way in the epoch in which it was answered.
 struct GoesOn {
     writes: Rc<Cell<(usize, usize)>>,
     bytes: usize,
+    _under_way: Entered<Rc<Epochs>>,
 }
 
 impl Drop for GoesOn {
@@ -441,7 +443,7 @@ impl Coordinator {
             });
         }
         if 0 < pending.outstanding.get() {
-            match self.nodes.background.enter(pending.told.size_bytes()) {
+            match self.nodes.background.enter(pending.told.size_bytes(), &self.epochs) {
                 Some(goes_on) => drop(pending.goes_on.replace(Some(goes_on))),
                 // Enough have it already.
                 None => pending.until(|_| false).await,
