@@ -9,6 +9,7 @@ import urllib.error
 import pytest
 from cassandra import ConsistencyLevel
 from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.protocol import ConfigurationException
 from cassandra.query import SimpleStatement
 from trio import (Nodes, host_id, keyspace, nodetool, registers, rest, status, until,
                   wait_for_driver)
@@ -309,6 +310,8 @@ def test_a_dead_one_is_replaced(nodes, same_address):
         until(lambda: all(states(node)[dead.address] == "DN" for node in nodes))
         new = nodes.add("--replace-node-first-boot", host, address=same_address and dead.address)
         new.start(JOINS)
+        # It serves when what the dead one had is back.
+        assert not tablets_of(new, host)
         until(lambda: all(list(states(node).values()) == ["UN"] * 3 for node in nodes))
         go_on()
         settle(nodes[0])
@@ -386,6 +389,44 @@ def test_tablets_split_when_they_are_large_and_merge_when_they_are_not():
         found = {(row.k, row.v) for row in session.execute("SELECT k, v FROM ok.t")}
         assert found == set(rows)
         check_rows(nodes, "ALL")
+
+
+def changes_of_copies(node):
+    return rest(node, "/task_manager/list_module_tasks/global_topology_requests")
+
+
+def alter_copies(session, copies):
+    session.execute("ALTER KEYSPACE tk WITH replication = {'class': 'NetworkTopologyStrategy', "
+                    f"'datacenter1': {copies}}}")
+
+
+def test_a_keyspace_gets_other_numbers_of_copies_while_clients_work():
+    with Nodes(4) as nodes:
+        session = nodes.connect()
+        keyspace(session, "tk", True, copies=1, count=16)
+        insert = session.prepare("INSERT INTO tk.t (k, v) VALUES (?, ?)")
+        insert.consistency_level = ConsistencyLevel.QUORUM
+        for number in range(COUNT):
+            session.execute(insert, (FIRST + number, number))
+        with registers(session, "tk.t") as load:
+            for number, copies in enumerate((4, 2, 3, 1, 3)):
+                alter_copies(session, copies)
+                node = nodes[number % 4]
+                until(lambda node=node, number=number: number < len(changes_of_copies(node)))
+                for task in changes_of_copies(node):
+                    told = rest(node, f"/task_manager/wait_task/{task['task_id']}")
+                    assert (told["type"], told["keyspace"], told["state"]) == (
+                        "keyspace_rf_change", "tk", "done"), told
+                    assert told["progress_completed"] == told["progress_total"] == 16
+                tablets = session.execute("SELECT * FROM system.tablets")
+                sizes = {len(row.replicas) for row in tablets if row.keyspace_name == "tk"}
+                assert sizes == {copies}
+                load.goes_on()
+        for number in range(COUNT):
+            rows = session.execute(at("ALL", f"SELECT v FROM tk.t WHERE k = {FIRST + number}"))
+            assert [row.v for row in rows] == [number]
+        with pytest.raises(ConfigurationException, match="doesn't have enough token-owning nodes"):
+            alter_copies(session, 5)
 
 
 def test_an_operator_moves_a_tablet():

@@ -21,6 +21,7 @@ pub(crate) fn context(node: &Node) -> Context {
         timestamp: None,
         rules: Rules::of(&node.processor.options().analysis).among(nodes as i64),
         has_views: topology.allows(features::VIEWS),
+        changes_many: topology.allows(features::KEYSPACE_MULTI_RF_CHANGE),
         has_cdc: topology.allows(features::CDC),
         has_streams: cluster.has_streams(),
     }

@@ -36,6 +36,10 @@ pub const MOVE_FILES: &str = "MOVE_FILES";
 /// (docs/cluster.md, "Nodes that come and go").
 pub const MOVE_WARM: &str = "MOVE_WARM";
 
+/// Keyspaces with tablets get any number of copies at once: levels count what each tablet has
+/// (docs/cluster.md, "Other numbers of copies").
+pub const KEYSPACE_MULTI_RF_CHANGE: &str = "KEYSPACE_MULTI_RF_CHANGE";
+
 /// Hints are sent with the time at which their writes were coordinated (docs/cluster.md, "Hints").
 pub const HINT_TIMES: &str = "HINT_TIMES";
 
@@ -71,6 +75,7 @@ pub const ALL: &[&str] = &[
     GROUP0_GENERATIONS,
     HINTED_HANDOFF,
     HINT_TIMES,
+    KEYSPACE_MULTI_RF_CHANGE,
     LWT,
     MOVES,
     MOVE_FILES,
@@ -105,8 +110,8 @@ mod tests {
     fn names_are_told_in_order_and_may_be_withheld() {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
-        let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,MOVES,MOVE_FILES,\
-                     MOVE_WARM,PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
+        let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,\
+                     KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
                      REQUESTS_TOGETHER,TABLETS,\
                      TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);

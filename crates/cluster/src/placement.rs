@@ -9,9 +9,9 @@
 //!    Between equals the order is that of the ring or of the tablet, so that not always the same
 //!    node is the first.
 //!  - *present*: a replica is a node that is present; what a tablet says of others is passed over.
-//!  - *both-sides*: while nodes join or leave, those that are read come first, and those of the
-//!    other side that are only written follow, each marked so; a list of those that are read has
-//!    none of them.
+//!  - *both-sides*: while nodes join or leave, or a tablet is on its way, those that are read come
+//!    first, and those of the other side that are only written follow; each says on which
+//!    [`Sides`] it is, and a list of those that are read has none of them that are not.
 //!  - *bounded*: at most [`LISTS_MAX`] lists of a ring are kept.
 
 use crate::node::NodeInfo;
@@ -40,8 +40,33 @@ pub struct Replica {
     pub shard: u16,
     /// Its place in the order of the ring or of the tablet, which all nodes see alike.
     pub rank: u16,
-    /// It is written and not read: it gets what it will have, or had it until now.
-    pub writes_only: bool,
+    pub sides: Sides,
+}
+
+/// On which sides of a move a replica is: the one that is read, and the other one, which is only
+/// written. It will be read, or was until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    /// On both; also where nothing moves.
+    Both,
+    /// On the side that is read, and not on the other one.
+    Read,
+    /// On the other one alone: it is written and not read.
+    Written,
+}
+
+impl Sides {
+    /// Whether it is read.
+    #[inline]
+    pub fn is_read(self) -> bool {
+        self != Sides::Written
+    }
+
+    /// Whether it is on the side that is only written, where there is one.
+    #[inline]
+    pub fn is_written_beside(self) -> bool {
+        self != Sides::Read
+    }
 }
 
 /// Who has a token.
@@ -280,11 +305,11 @@ impl Placement {
         self.seats.binary_search_by_key(&host_id, |seat| seat.host_id).ok()
     }
 
-    fn replica(&self, seat: usize, shard: u16, (rank, writes_only): (u16, bool)) -> Replica {
+    fn replica(&self, seat: usize, shard: u16, (rank, sides): (u16, Sides)) -> Replica {
         let Seat { host_id, dc, distance, shards } = self.seats[seat];
         debug_assert!(shard < shards, "present: shard {shard} of {shards} of node {host_id}");
         let (is_here, is_local_dc) = (distance == 0, Some(dc) == self.local_dc);
-        Replica { host_id, is_here, is_local_dc, dc, shard, rank, writes_only }
+        Replica { host_id, is_here, is_local_dc, dc, shard, rank, sides }
     }
 }
 
@@ -301,8 +326,8 @@ impl Listed {
     fn of(read: Vec<Replica>, only_written: Vec<Replica>) -> Listed {
         let apart = read.iter().all(|one| only_written.iter().all(|it| it.host_id != one.host_id));
         debug_assert!(apart, "both-sides: {read:?} and {only_written:?}");
-        let marked = only_written.iter().all(|it| it.writes_only);
-        assert!(marked && !read.iter().any(|it| it.writes_only), "both-sides: a wrong mark");
+        let marked = only_written.iter().all(|it| it.sides == Sides::Written);
+        assert!(marked && read.iter().all(|it| it.sides.is_read()), "both-sides: a wrong mark");
         if only_written.is_empty() {
             let read: Rc<[Replica]> = read.into();
             return Listed { written: read.clone(), read };
@@ -323,6 +348,8 @@ type Seats = Box<[(u16, u16)]>;
 struct OwnerSet {
     read: Seats,
     only_written: Seats,
+    /// Those that are read and not of the other side.
+    only_read: Vec<u16>,
 }
 
 impl OwnerSet {
@@ -412,13 +439,18 @@ impl Spread {
         if LISTS_MAX <= lists.len() {
             lists.clear();
         }
-        let of = |seats: &Seats, writes_only: bool| -> Vec<Replica> {
+        let of = |seats: &Seats, sides: &dyn Fn(u16) -> Sides| -> Vec<Replica> {
             let replica = |(seat, rank): &(u16, u16)| {
-                placement.replica(usize::from(*seat), shard(*seat), (*rank, writes_only))
+                placement.replica(usize::from(*seat), shard(*seat), (*rank, sides(*seat)))
             };
             seats.iter().map(replica).collect()
         };
-        let list = Listed::of(of(&owners.read, false), of(&owners.only_written, true));
+        let is_read = |seat: u16| match owners.only_read.contains(&seat) {
+            true => Sides::Read,
+            false => Sides::Both,
+        };
+        let read = of(&owners.read, &is_read);
+        let list = Listed::of(read, of(&owners.only_written, &|_| Sides::Written));
         debug_assert!(lists.len() < LISTS_MAX, "bounded: {} lists", lists.len());
         lists.insert((set as u32, sum), list.clone());
         debug_assert!(lists.len() <= LISTS_MAX, "bounded: {} lists are kept", lists.len());
@@ -462,7 +494,10 @@ impl OwnerSet {
         };
         let mut only_written = ranked(other.unwrap_or_default());
         only_written.retain(|(seat, _)| !read.contains(seat));
+        let stays = |seat: &u16| other.is_none_or(|other| other.contains(seat));
+        let only_read = read.iter().copied().filter(|seat| !stays(seat)).collect();
         let set = OwnerSet {
+            only_read,
             read: nearest_first(ranked(read)),
             only_written: nearest_first(only_written),
         };
@@ -495,29 +530,33 @@ impl Tablets {
     }
 
     fn make(&self, placement: &Placement, tablet: usize) -> Listed {
-        let replica = |(rank, (host_id, shard)): (usize, &(Uuid, u16)), writes_only: bool| {
+        let replica = |(rank, (host_id, shard)): (usize, &(Uuid, u16)), sides: Sides| {
             let seat = placement.seat_of(*host_id)?;
             let Seat { host_id, shards, .. } = placement.seats[seat];
             let shard = match self.dealt_anew.contains(&host_id) {
                 true => Here { host_id, shards }.dealt(tablet),
                 false => *shard,
             };
-            let replica = placement.replica(seat, shard, (rank as u16, writes_only));
+            let replica = placement.replica(seat, shard, (rank as u16, sides));
             Some((placement.seats[seat].distance, replica))
         };
         let nearest_first = |mut found: Vec<(u8, Replica)>| -> Vec<Replica> {
             found.sort_by_key(|(distance, _)| *distance);
             found.into_iter().map(|(_, replica)| replica).collect()
         };
-        let read = self.replicas.read(tablet);
-        let found = read.iter().enumerate().filter_map(|it| replica(it, false)).collect();
+        let (read, other) = (self.replicas.read(tablet), self.replicas.beside(tablet));
+        let is_on = |of: &[(Uuid, u16)], host: Uuid| of.iter().any(|(it, _)| *it == host);
+        let is_read = |host: Uuid| match other.is_empty() || is_on(other, host) {
+            true => Sides::Both,
+            false => Sides::Read,
+        };
+        let found = read.iter().enumerate().filter_map(|it| replica(it, is_read(it.1.0))).collect();
         let found = nearest_first(found);
         let first = found.iter().position(|replica| replica.is_here);
         debug_assert!(first.is_none_or(|first| first == 0), "nearest-first: this node is later");
         debug_assert!(found.len() <= read.len(), "present: more than {} replicas", read.len());
-        let beside = self.replicas.beside(tablet).iter().enumerate();
-        let beside = beside.filter(|(_, (host, _))| read.iter().all(|(it, _)| it != host));
-        let beside = beside.filter_map(|it| replica(it, true)).collect();
+        let beside = other.iter().enumerate().filter(|(_, (host, _))| !is_on(read, *host));
+        let beside = beside.filter_map(|it| replica(it, Sides::Written)).collect();
         Listed::of(found, nearest_first(beside))
     }
 }

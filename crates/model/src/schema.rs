@@ -293,6 +293,8 @@ pub struct Keyspace {
     pub name: String,
     /// `class` and its options, as given and expanded.
     pub replication: Vec<(String, String)>,
+    /// What it was before, while the tablets of its tables follow; nothing where they have.
+    pub previous: Option<Vec<(String, String)>>,
     pub durable_writes: bool,
     /// `Some(n)`: tables have tablets, at first `n` of them (0: the node decides).
     pub initial_tablets: Option<u32>,

@@ -171,6 +171,7 @@ impl State {
             timestamp: None,
             rules: Rules::of_tools(),
             has_views: true,
+            changes_many: true,
             has_cdc: true,
             has_streams: true,
         };
@@ -218,6 +219,7 @@ impl State {
             name: name.to_string(),
             replication: vec![option("class", class), option("replication_factor", "1")],
             durable_writes: true,
+            previous: None,
             initial_tablets: None,
             storage: Vec::new(),
         })])

@@ -35,6 +35,7 @@ pub(crate) async fn execute(
         timestamp,
         rules: rules.clone(),
         has_views: cluster.topology().allows(features::VIEWS),
+        changes_many: cluster.topology().allows(features::KEYSPACE_MULTI_RF_CHANGE),
         has_cdc: cluster.topology().allows(features::CDC),
         has_streams: cluster.has_streams(),
     };

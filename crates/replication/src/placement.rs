@@ -10,7 +10,7 @@ use model::{Token, Uuid};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub use cluster::placement::{Replica, Replicas};
+pub use cluster::placement::{Replica, Replicas, Sides};
 
 /// What is known of the cluster.
 pub trait Places {

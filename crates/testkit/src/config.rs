@@ -48,6 +48,7 @@ pub fn keyspace(name: &str, copies: u32, initial_tablets: Option<u32>) -> Keyspa
             ("replication_factor".into(), copies.to_string()),
         ],
         durable_writes: true,
+        previous: None,
         initial_tablets,
         storage: Vec::new(),
     }

@@ -13,6 +13,7 @@ mod column_family;
 mod compaction;
 mod compaction_manager;
 mod config;
+mod copies;
 mod dates;
 mod describe;
 mod handoff;
@@ -211,6 +212,7 @@ impl Rest {
         identity::note_start(&door);
         let door = Rc::new(door);
         moves::note_start(&door);
+        copies::note_start(&door);
         Rest { door, api: api() }
     }
 

@@ -28,7 +28,10 @@ pub(crate) const SNAPSHOT: &str = "snapshot";
 /// Nodes that join and leave.
 pub(crate) const NODE_OPS: &str = "node_ops";
 
-const MODULES: [&str; 4] = [COMPACTION, NODE_OPS, REPAIR, SNAPSHOT];
+/// What all nodes do for the whole cluster.
+pub(crate) const GLOBAL_REQUESTS: &str = "global_topology_requests";
+
+const MODULES: [&str; 5] = [COMPACTION, GLOBAL_REQUESTS, NODE_OPS, REPAIR, SNAPSHOT];
 
 /// What an abort does beside telling the task.
 type Stop = Box<dyn Fn()>;

@@ -3,7 +3,11 @@
 //! Invariants
 //!  - *part-of-all*: a data center has no more copies than the cluster.
 //!  - *racks-counted*: a data center with a list of racks has as many copies as the list has racks.
+//!  - *no-more-than-had*: while tablets follow a keyspace that wants more copies, levels count no
+//!    more than it wanted before; where it wants fewer, no more than these. What a tablet has
+//!    beyond that counts as well: whoever asks for a level adds it.
 
+use model::Keyspace;
 use std::ops::Deref;
 
 /// A keyspace's replication, parsed once.
@@ -25,6 +29,8 @@ pub struct Factors {
     copies: Vec<(String, u32)>,
     /// Of each of them; none where only a number is said.
     racks: Vec<Option<Vec<String>>>,
+    /// Of each of them, what levels count at least (*no-more-than-had*).
+    counted: Vec<u32>,
 }
 
 impl Factors {
@@ -42,6 +48,21 @@ impl Factors {
         assert!(fits, "racks-counted: {copies} copies in the racks {racks:?}");
         self.copies.push((center.to_owned(), copies));
         self.racks.push(racks);
+        self.counted.push(copies);
+    }
+
+    /// Those that levels count at least, by data center.
+    pub fn counted(&self) -> impl Iterator<Item = (&str, u32)> {
+        debug_assert!(self.copies.len() == self.counted.len(), "no-more-than-had: one too many");
+        self.copies.iter().zip(&self.counted).map(|((name, _), counted)| (&name[..], *counted))
+    }
+
+    /// Levels count no more than these.
+    fn follow(&mut self, previous: &Factors) {
+        for (counted, (name, copies)) in self.counted.iter_mut().zip(&self.copies) {
+            *counted = previous.of(name).0.min(*copies);
+            debug_assert!(*counted <= *copies, "no-more-than-had: {counted} copies in {name}");
+        }
     }
 }
 
@@ -49,7 +70,8 @@ impl Factors {
 impl From<Vec<(String, u32)>> for Factors {
     fn from(copies: Vec<(String, u32)>) -> Factors {
         let racks = vec![None; copies.len()];
-        Factors { copies, racks }
+        let counted = copies.iter().map(|(_, copies)| *copies).collect();
+        Factors { copies, racks, counted }
     }
 }
 
@@ -69,6 +91,18 @@ impl Deref for Factors {
 }
 
 impl Replication {
+    /// That of a keyspace.
+    pub fn of(keyspace: &Keyspace) -> Result<Replication, String> {
+        let mut wanted = Replication::parse(&keyspace.replication)?;
+        if let (Some(previous), Replication::PerDataCenter(factors)) =
+            (&keyspace.previous, &mut wanted)
+            && let Replication::PerDataCenter(previous) = Replication::parse(previous)?
+        {
+            factors.follow(&previous);
+        }
+        Ok(wanted)
+    }
+
     /// Parses `class` and the options beside it, as a keyspace holds them. Of a data center there
     /// is a number, or a list of racks (`['r1', 'r2']`).
     pub fn parse(options: &[(String, String)]) -> Result<Replication, String> {
@@ -97,6 +131,31 @@ impl Replication {
         }
     }
 
+    /// Copies in the whole cluster that levels count at least.
+    #[inline]
+    pub fn counted(&self) -> u32 {
+        let counted = match self {
+            Replication::PerDataCenter(factors) => {
+                factors.counted.iter().fold(0, |sum: u32, counted| sum.saturating_add(*counted))
+            }
+            _ => self.total(),
+        };
+        debug_assert!(counted <= self.total(), "no-more-than-had: {counted} of {}", self.total());
+        counted
+    }
+
+    /// The same, in one data center.
+    #[inline]
+    pub fn counted_in(&self, center: &str) -> u32 {
+        match self {
+            Replication::PerDataCenter(factors) => {
+                let counted = factors.counted().find(|(name, _)| *name == center);
+                counted.map_or(0, |(_, counted)| counted)
+            }
+            _ => self.total(),
+        }
+    }
+
     /// Copies in one data center.
     #[inline]
     pub fn in_data_center(&self, name: &str) -> u32 {
@@ -107,6 +166,24 @@ impl Replication {
         debug_assert!(copies <= self.total(), "part-of-all: {copies} copies in {name}");
         copies
     }
+}
+
+/// Of two replications the fewer copies, by data center, as options; what is no data center is as
+/// in the first one. A list of racks counts as so many.
+pub(crate) fn fewer(one: &[(String, String)], other: &[(String, String)]) -> Vec<(String, String)> {
+    let copies = |options: &[(String, String)]| match Replication::parse(options) {
+        Ok(Replication::PerDataCenter(factors)) => factors,
+        _ => Factors::default(),
+    };
+    let (of_one, of_other) = (copies(one), copies(other));
+    let least = |(name, value): &(String, String)| {
+        let center = of_one.iter().find(|(center, _)| center == name);
+        let copies = center.map(|(_, copies)| (*copies).min(of_other.of(name).0).to_string());
+        (name.clone(), copies.unwrap_or_else(|| value.clone()))
+    };
+    let fewer: Vec<(String, String)> = one.iter().map(least).collect();
+    debug_assert!(fewer.len() == one.len(), "part-of-all: {fewer:?} of {one:?}");
+    fewer
 }
 
 fn simple(options: &[(String, String)]) -> Result<Replication, String> {
@@ -186,6 +263,28 @@ mod tests {
         assert_eq!(factors.of("b"), (2, Some(&["r2".to_owned(), "r1".to_owned()][..])));
         assert_eq!(factors.of("c"), (0, None));
         assert_eq!(factors.to_vec(), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn levels_count_no_more_than_tablets_had_while_they_follow() {
+        let options = |factors: &[(&str, &str)]| -> Vec<(String, String)> {
+            let class = [("class", "NetworkTopologyStrategy")];
+            let all = class.iter().chain(factors);
+            all.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let wanted = [("a", "3"), ("b", "1"), ("c", "['r1', 'r2']"), ("d", "2")];
+        let before = [("a", "1"), ("b", "5"), ("d", "['r1', 'r2']"), ("e", "4")];
+        let mut keyspace = crate::schema::testing::keyspace("ks", Some(0));
+        keyspace.replication = options(&wanted);
+        let settled = Replication::of(&keyspace).expect("valid options");
+        assert_eq!((settled.counted(), settled.counted_in("a")), (8, 3));
+        keyspace.previous = Some(options(&before));
+        let follows = Replication::of(&keyspace).expect("valid options");
+        assert_eq!((follows.total(), follows.counted()), (8, 4));
+        let counted = ["a", "b", "c", "d", "e"].map(|center| follows.counted_in(center));
+        assert_eq!(counted, [1, 1, 0, 2, 0]);
+        let least = [("a", "1"), ("b", "1"), ("d", "2"), ("e", "0")];
+        assert_eq!(fewer(&options(&before), &options(&wanted)), options(&least));
     }
 
     #[test]

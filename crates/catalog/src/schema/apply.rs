@@ -5,6 +5,8 @@
 use super::change::TabletsAfter;
 use super::check::{check_alteration, keyspace_of};
 use super::{Complete, KeyspaceEntry, Local, Schema, SchemaChange, TableEntry, TableKind, Tablets};
+use crate::features;
+use crate::placement::strategy::fewer;
 use crate::placement::tablets::{Asked, Load, SCALE, divide};
 use crate::placement::{Division, Here, Replication, TabletReplicas, streams};
 use crate::streams::Streams;
@@ -48,6 +50,9 @@ impl<L: Local> Schema<L> {
             for change in &mut complete.changes[start..] {
                 normalize(change, micros);
                 next.check(change)?;
+                if let SchemaChange::AlterKeyspace(altered) = change {
+                    altered.previous = next.previous_of(altered, topology);
+                }
                 if let SchemaChange::CreateTable(table) = change
                     && let Some(division) = next.divide(table, topology, here, scale)
                 {
@@ -60,6 +65,24 @@ impl<L: Local> Schema<L> {
         complete.changes.iter().try_for_each(|change| next.check_bases(keyspace_of(change)))?;
         complete.streams = next.new_streams(&complete.changes, micros, topology, here);
         Ok(complete)
+    }
+
+    /// What a keyspace that is altered was before, for as long as the tablets of its tables follow.
+    fn previous_of(
+        &self,
+        altered: &Keyspace,
+        topology: &Topology,
+    ) -> Option<Vec<(String, String)>> {
+        let KeyspaceEntry { keyspace, tables, .. } = &**self.keyspace(&altered.name)?;
+        if altered.replication == keyspace.replication {
+            return altered.previous.clone();
+        }
+        let follow = altered.initial_tablets.is_some() && !tables.is_empty();
+        let known = keyspace.previous.as_ref().unwrap_or(&keyspace.replication);
+        debug_assert!(keyspace.previous.is_none() || follow, "followed: {} by none", altered.name);
+        let can = topology.allows(features::KEYSPACE_MULTI_RF_CHANGE);
+        // Where tablets have not followed an earlier change, they have what they had before that.
+        (follow && can).then(|| fewer(known, &keyspace.replication))
     }
 
     /// How a new table of a keyspace that is there is divided.
@@ -174,14 +197,14 @@ impl<L: Local> Schema<L> {
     fn check(&self, change: &SchemaChange) -> Result<(), String> {
         match change {
             SchemaChange::CreateKeyspace(keyspace) => {
-                Replication::parse(&keyspace.replication)?;
+                Replication::of(keyspace)?;
                 match self.keyspaces.get(&keyspace.name) {
                     Some(_) => Err(format!("keyspace {} already exists", keyspace.name)),
                     None => Ok(()),
                 }
             }
             SchemaChange::AlterKeyspace(keyspace) => {
-                Replication::parse(&keyspace.replication)?;
+                Replication::of(keyspace)?;
                 self.need_keyspace(&keyspace.name).map(drop)
             }
             SchemaChange::DropKeyspace(name) => self.need_keyspace(name).map(drop),
@@ -628,7 +651,7 @@ fn divided<L>(table: &TableEntry<L>, replicas: &TabletReplicas) -> Rc<TabletMap>
 
 /// The replication of a keyspace that was checked when it came.
 fn parse_checked(keyspace: &Keyspace) -> Replication {
-    Replication::parse(&keyspace.replication).expect("replication is checked where it enters")
+    Replication::of(keyspace).expect("replication is checked where it enters")
 }
 
 /// Brings what is equal into the same form, so that memory and disk agree: maps sorted by key,

@@ -17,6 +17,7 @@ pub fn keyspace(name: &str, initial_tablets: Option<u32>) -> Keyspace {
             ("replication_factor".to_owned(), "1".to_owned()),
         ],
         durable_writes: true,
+        previous: None,
         initial_tablets,
         storage: Vec::new(),
     }
@@ -83,6 +84,10 @@ pub fn change<L>(
         0 | 1 => {
             let mut made = keyspace(space, Some(u32::from(variant) + 1));
             made.durable_writes = variant & 1 == 0;
+            let copies = [("dc1", 1 + variant % 3), ("dc2", variant / 3)];
+            let copies = copies.map(|(center, copies)| (center.to_owned(), copies.to_string()));
+            let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
+            made.replication = [class].into_iter().chain(copies).collect();
             match kind {
                 0 => SchemaChange::CreateKeyspace(made),
                 _ => SchemaChange::AlterKeyspace(made),

@@ -30,8 +30,11 @@ pub fn load<L: Local>(schema: &mut Schema<L>, stored: &Stored, here: Here) -> Re
         if let Some(row) = stored.of("scylla_keyspaces", name.as_bytes(), "").next() {
             keyspace.initial_tablets = row.optional_int("initial_tablets")?.map(|n| n as u32);
             keyspace.storage = row.map("storage_options")?;
+            if row.optional("previous_replication").is_some() {
+                keyspace.previous = Some(row.map("previous_replication")?);
+            }
         }
-        Replication::parse(&keyspace.replication)
+        Replication::of(&keyspace)
             .map_err(|reason| row.damaged(format!("keyspace {name}: {reason}")))?;
         schema.insert_keyspace(keyspace);
         load_types(schema, stored, &name)?;
@@ -100,6 +103,7 @@ fn read_keyspace(row: &Reader<'_>, name: &str) -> Read<Keyspace> {
             None => row.map("replication")?,
         },
         durable_writes: row.optional("durable_writes").is_none_or(|bytes| bytes != [0]),
+        previous: None,
         initial_tablets: None,
         storage: Vec::new(),
     })

@@ -171,12 +171,14 @@ impl<'s, L: Local> Writer<'s, L> {
             return;
         }
         let mut partition = self.partition("scylla_keyspaces", &keyspace.name, timestamp);
+        partition.delete_rows(&[]);
         let kind = keyspace.storage.iter().find(|(name, _)| name == "type");
         let storage = (!keyspace.storage.is_empty()).then(|| map(&keyspace.storage)).flatten();
         let cells = vec![
             ("initial_tablets", keyspace.initial_tablets.and_then(|count| int(count as i32))),
             ("storage_options", storage),
             ("storage_type", kind.and_then(|(_, kind)| text(kind))),
+            ("previous_replication", keyspace.previous.as_ref().and_then(|it| map(it))),
         ];
         partition.row(&[], cells);
         self.push(partition);

@@ -319,7 +319,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     schema(
         "scylla_keyspaces",
         "keyspace_name text p; initial_tablets int; storage_options frozen<map<text,text>>; \
-         storage_type text; consistency text",
+         storage_type text; consistency text; previous_replication frozen<map<text,text>>",
     ),
     schema(
         "tables",

@@ -162,6 +162,7 @@ fn keyspace(name: &str, replication: &[(&str, &str)]) -> Keyspace {
         name: name.to_owned(),
         replication: pairs(replication),
         durable_writes: true,
+        previous: None,
         initial_tablets: None,
         storage: Vec::new(),
     }

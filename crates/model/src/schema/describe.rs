@@ -378,6 +378,7 @@ bloom_filter_fp_chance = 0.01
             name: "ks".into(),
             replication: vec![("class".into(), "NetworkTopologyStrategy".into())],
             durable_writes: true,
+            previous: None,
             initial_tablets: None,
             storage: Vec::new(),
         };
@@ -429,6 +430,7 @@ bloom_filter_fp_chance = 0.01
             name: "ks".to_owned(),
             replication: vec![("class".to_owned(), "SimpleStrategy".to_owned())],
             durable_writes: true,
+            previous: None,
             initial_tablets: None,
             storage: Vec::new(),
         };

@@ -62,6 +62,7 @@ pub(super) fn create(schema: &Schema, it: &CreateKeyspace, context: &Context) ->
             None => default_tablets(context.rules.tablets, &replication)?,
         },
         replication,
+        previous: None,
         durable_writes: properties.boolean("durable_writes")?.unwrap_or(true),
         storage: Vec::new(),
     };
@@ -99,7 +100,8 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
         let replication = expand(name, &given, Some(&keyspace), context)?;
         context.rules.check_replication(name, &replication)?;
         if keyspace.initial_tablets.is_some() {
-            check_tablets_step(&keyspace.replication, &replication, &given)?;
+            check_tablets_step(&keyspace.replication, &replication, &given, context)?;
+            racks::check_more(schema, &keyspace, &replication, &context.data_centers)?;
         }
         keyspace.replication = replication;
     }
@@ -393,11 +395,13 @@ fn flavor_change() -> Error {
     Error::invalid("Cannot alter replication strategy vnode/tablets flavor")
 }
 
-/// A keyspace with tablets changes its copies one at a time: tablets are moved for each.
+/// What a keyspace with tablets may get. Its copies change one at a time as long as a node of the
+/// cluster counts levels by what the keyspace wants, and not by what each tablet has.
 fn check_tablets_step(
     before: &[(String, String)],
     after: &[(String, String)],
     given: &[(String, String)],
+    context: &Context,
 ) -> Result<(), Error> {
     if get(before, "class") != get(after, "class") {
         return Err(flavor_change());
@@ -415,7 +419,7 @@ fn check_tablets_step(
     let steps = centers.into_iter().filter(|name| *name != "class");
     let moved: i64 =
         steps.map(|center| (copies(after, center) - copies(before, center)).abs()).sum();
-    if 1 < moved {
+    if 1 < moved && !context.changes_many {
         return Err(Error::invalid(
             "Only one DC's RF can be changed at a time and not by more than 1",
         ));

@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //!  - *a-rack-each*: where the node wants it, no rack gets a second replica.
-//!  - *enough*: a table is not made where its replicas have too few nodes.
+//!  - *enough*: a table is not made where its replicas have too few nodes, and its keyspace does
+//!    not get more copies than there are nodes for.
 
 use super::Context;
 use super::properties::{get, put};
@@ -103,16 +104,34 @@ pub(super) fn check_owners(
     let Some(entry) = schema.keyspace(keyspace).filter(|it| has_tablets(&it.keyspace)) else {
         return Ok(());
     };
-    for (center, factor) in &entry.keyspace.replication {
-        let known = centers.iter().find(|it| it.name == *center);
-        let owners = known.map_or(0, |it| it.owners);
-        let wanted = copies(factor);
-        if !OTHERS.contains(&&**center) && (owners as i64) < wanted {
-            return Err(Error::Config(format!(
-                "Datacenter {center} doesn't have enough token-owning nodes for \
-                 replication_factor={wanted}: it has {owners}"
-            )));
-        }
+    entry.keyspace.replication.iter().try_for_each(|wanted| check_center(wanted, centers))
+}
+
+/// An error where the tables of a keyspace cannot get as many more replicas as is wanted `after`.
+pub(super) fn check_more(
+    schema: &Schema,
+    before: &Keyspace,
+    after: &[(String, String)],
+    centers: &[DataCenter],
+) -> Result<(), Error> {
+    if schema.keyspace(&before.name).is_none_or(|entry| entry.tables.is_empty()) {
+        return Ok(());
+    }
+    let had = |center: &str| get(&before.replication, center).map_or(0, copies);
+    let more = after.iter().filter(|(center, factor)| had(center) < copies(factor));
+    more.into_iter().try_for_each(|wanted| check_center(wanted, centers))
+}
+
+/// An error where a data center has too few nodes for what is wanted there.
+fn check_center((center, factor): &(String, String), centers: &[DataCenter]) -> Result<(), Error> {
+    let known = centers.iter().find(|it| it.name == *center);
+    let owners = known.map_or(0, |it| it.owners);
+    let wanted = copies(factor);
+    if !OTHERS.contains(&&**center) && (owners as i64) < wanted {
+        return Err(Error::Config(format!(
+            "Datacenter {center} doesn't have enough token-owning nodes for \
+             replication_factor={wanted}: it has {owners}"
+        )));
     }
     Ok(())
 }
@@ -209,5 +228,37 @@ mod tests {
         assert!(make("enough").is_ok() && make("ring").is_ok());
         let refused = make("few").expect_err("too few nodes").to_string();
         assert!(refused.contains("Datacenter d2 doesn't have enough token-owning nodes"));
+    }
+
+    #[test]
+    fn copies_change_by_as_many_as_there_are_nodes_for() {
+        let mut node = node(false);
+        let made = "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', \
+                    'd1': 1} AND tablets = {'enabled': true}";
+        let made = node.decide(made).expect("a keyspace");
+        node.apply(made);
+        let alter = |node: &Node, factors: &str| {
+            let text = format!("ALTER KEYSPACE ks WITH replication = {{{factors}}}");
+            node.decide(&text).map(drop).map_err(|error| error.to_string())
+        };
+        // Without tables nobody has to have any.
+        assert_eq!(alter(&node, "'d1': 1, 'd2': 7"), Ok(()));
+        let table = node.decide("CREATE TABLE ks.t (k int PRIMARY KEY)").expect("a table");
+        node.apply(table);
+        for factors in ["'d1': 3", "'d1': 0, 'd2': 1", "'d1': 3, 'd2': 1"] {
+            assert_eq!(alter(&node, factors), Ok(()), "{factors}");
+        }
+        for (factors, center) in [("'d1': 4", "d1"), ("'d1': 3, 'd2': 2", "d2")] {
+            let refused = alter(&node, factors).expect_err(factors);
+            let expected = format!("Datacenter {center} doesn't have enough token-owning nodes");
+            assert!(refused.contains(&expected), "{refused}");
+        }
+        // Not before all nodes count levels by what tablets have.
+        node.changes_many = false;
+        assert_eq!(alter(&node, "'d1': 2"), Ok(()));
+        for factors in ["'d1': 3", "'d1': 0, 'd2': 1"] {
+            let refused = alter(&node, factors).expect_err(factors);
+            assert!(refused.contains("not by more than 1"), "{refused}");
+        }
     }
 }

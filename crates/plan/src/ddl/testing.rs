@@ -14,6 +14,8 @@ pub struct Node {
     pub data_centers: Vec<DataCenter>,
     /// Whether all nodes of the cluster can have views and indexes.
     pub has_views: bool,
+    /// Whether they count levels by what each tablet has.
+    pub changes_many: bool,
     /// The same of logs, and whether there are streams of the ring.
     pub has_cdc: bool,
     pub has_streams: bool,
@@ -31,6 +33,7 @@ impl Node {
             rules: Rules::of_tools(),
             data_centers,
             has_views: true,
+            changes_many: true,
             has_cdc: true,
             has_streams: true,
             statements: 0,
@@ -71,6 +74,7 @@ impl Node {
             timestamp: None,
             rules: self.rules.clone(),
             has_views: self.has_views,
+            changes_many: self.changes_many,
             has_cdc: self.has_cdc,
             has_streams: self.has_streams,
         }

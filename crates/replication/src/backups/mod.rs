@@ -220,7 +220,7 @@ fn least_copies(coordinator: &Coordinator, table: &TableEntry) -> u32 {
     let copies = match &*table.replication {
         Replication::PerDataCenter(_) => {
             let centers = topology.present().map(|member| member.data_center.as_str());
-            let copies = centers.map(|center| table.replication.in_data_center(center));
+            let copies = centers.map(|center| table.replication.counted_in(center));
             copies.filter(|copies| 0 < *copies).min()
         }
         other => Some(other.total()),

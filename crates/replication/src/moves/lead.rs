@@ -12,9 +12,9 @@ use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::moves::{Progress, encode_step};
 use crate::wire::verb;
 use cluster::schema::Catalog;
-use cluster::{Member, MemberState, Resizes, Schema, Stage, TabletStep, TabletSteps, Topology};
-use cluster::{TopologyChange, membership};
-use model::Uuid;
+use cluster::{Member, MemberState, Resizes, Schema, SchemaChange, Stage, TabletStep};
+use cluster::{TabletSteps, Topology, TopologyChange, membership};
+use model::{Keyspace, Uuid};
 use runtime::task::join_all;
 use runtime::time::{Instant, sleep};
 use std::cell::Cell;
@@ -230,6 +230,10 @@ async fn balance(coordinator: &Coordinator, seen: &mut Seen) -> Result<(), Strin
     if !seen.movers.is_empty() || is_known {
         return Ok(());
     }
+    let followed = tablets::followed(&known.0, &topology);
+    if !followed.is_empty() {
+        return have_followed(coordinator, followed).await;
+    }
     let needs = Needs::of(coordinator).unwrap_or_default();
     if !needs.resizes.is_empty() {
         return resize(coordinator, needs.resizes.len()).await;
@@ -243,6 +247,29 @@ async fn balance(coordinator: &Coordinator, seen: &mut Seen) -> Result<(), Strin
         Some(_) => Ok(()),
         None => begin_tablets(coordinator).await.map(drop),
     }
+}
+
+/// Keyspaces that were altered have what they want: from now on levels count that.
+async fn have_followed(coordinator: &Coordinator, names: Vec<String>) -> Result<(), String> {
+    assert!(!names.is_empty(), "one-hand: no keyspace was altered");
+    let names_now = names.join(", ");
+    let decide = |schema: &Schema| {
+        let Ok(coordinator) = own_coordinator() else { return Ok(Vec::new()) };
+        let followed = tablets::followed(schema, &coordinator.cluster.topology());
+        let settled = |name: &String| {
+            let entry = schema.keyspace(name)?;
+            Some(SchemaChange::AlterKeyspace(Keyspace { previous: None, ..entry.keyspace.clone() }))
+        };
+        Ok::<_, String>(followed.iter().filter_map(settled).collect())
+    };
+    let made = coordinator.cluster.change_schema(decide).await;
+    made.map_err(|error| format!("what tablets have followed cannot be noted: {error}"))?;
+    tracing::info!(
+        target: "moves",
+        keyspaces = names_now,
+        "tablets have as many replicas as their keyspaces want"
+    );
+    Ok(())
 }
 
 /// Tables get more tablets, or fewer. Who is down divides them when it starts.

@@ -148,9 +148,13 @@ pub enum Planted {
     SkipsStages,
     /// A node serves clients before it has what it owns.
     ServesEarly,
+    /// Levels are of what keyspaces want, and not of what tablets have.
+    CountsWanted,
+    /// Writes are counted on the side that is read alone.
+    CountsOneSide,
 }
 
-fn is_planted(planted: Planted) -> bool {
+pub(crate) fn is_planted(planted: Planted) -> bool {
     let is_it = |it: Rc<Planted>| *it == planted;
     cfg!(debug_assertions) && runtime::local::try_get::<Planted>().is_some_and(is_it)
 }
@@ -261,6 +265,7 @@ pub(crate) fn is_settled() -> bool {
     let is_known = !loads::is_enabled(&coordinator) || loads.is_some_and(|it| it.is_whole);
     is_known
         && is_quiet(&coordinator.cluster)
+        && !tablets::follow(&coordinator.cluster.schema())
         && tablets::Needs::of(&coordinator).is_some_and(|needs| needs.is_nothing())
 }
 
@@ -280,13 +285,14 @@ pub fn start() {
     }
 }
 
-/// Waits until this node may serve clients: one that joins has what it owns then, and one that
-/// leaves and has given all away does not any more. The error says that it never will.
+/// Waits until this node may serve clients: one that joins has what it owns then, and so have those
+/// that get tablets of a node that has left, whose place it may have taken; one that leaves and has
+/// given all away does not serve any more. The error says that it never will.
 pub fn joined() -> Erased<'static, Result<(), String>> {
     Erased::new(move || async move {
         let cluster = runtime::local::get::<Cluster>();
         let me = cluster.node().host_id;
-        let (mut says_at, mut leaves) = (Instant::now(), false);
+        let (mut says_at, mut leaves, mut came) = (Instant::now(), false, false);
         if is_planted(Planted::ServesEarly) {
             return Ok(());
         }
@@ -298,6 +304,7 @@ pub fn joined() -> Erased<'static, Result<(), String>> {
                 state == Some(MemberState::Leaving) && topology.stage() == Some(Stage::ReadNew);
             let waits = given_all || state == Some(MemberState::Joining);
             leaves |= given_all;
+            came |= state == Some(MemberState::Joining);
             // The others tell it nothing any more, but that they do not know it.
             if state == Some(MemberState::Left) || (waits && membership::is_expelled()) {
                 return Err(match leaves {
@@ -308,7 +315,11 @@ pub fn joined() -> Erased<'static, Result<(), String>> {
                     ),
                 });
             }
-            if !waits {
+            let back = match came && !waits {
+                true => tablets::to_come_back(&cluster.schema(), &topology),
+                false => 0,
+            };
+            if !waits && back == 0 {
                 return Ok(());
             }
             if says_at <= Instant::now() {
@@ -316,6 +327,10 @@ pub fn joined() -> Erased<'static, Result<(), String>> {
                 let moves = runtime::local::try_get::<Moves>();
                 let told = moves.map(|it| it.taking.told()).unwrap_or_default();
                 let stage = topology.stage().map_or("waiting for the leader", |it| it.name());
+                let stage = match back {
+                    0 => stage.to_owned(),
+                    _ => format!("{back} tablets or more of nodes that have left go to others"),
+                };
                 let what = if leaves { "leaves" } else { "joins" };
                 tracing::info!(target: "moves", "this node {what}: {stage}{told}");
             }

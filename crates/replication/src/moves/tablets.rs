@@ -31,6 +31,50 @@ fn placed_by<'t>(
     Placed { table: table.schema.id, replicas, replication, weights, heats, merges }
 }
 
+/// Keyspaces that were altered and of which each tablet has what is wanted now, or what nodes there
+/// are for.
+pub(super) fn followed(schema: &Schema, topology: &Topology) -> Vec<String> {
+    let mut out = Vec::new();
+    for entry in schema.keyspaces.values().filter(|it| it.keyspace.previous.is_some()) {
+        let tables: Vec<Rc<TableEntry>> =
+            entry.tables.values().filter(|it| !it.replicas.is_empty()).cloned().collect();
+        let is_still = tables.iter().all(|table| table.replicas.moves().is_empty());
+        if is_still && mend(topology, &placed(&tables)).is_empty() {
+            out.push(entry.keyspace.name.clone());
+        }
+    }
+    debug_assert!(out.is_empty() || follow(schema), "one-hand: {out:?} followed nothing");
+    out
+}
+
+/// How many tablets have a replica on a node that has left, and are going to other ones, or are
+/// to.
+pub(super) fn to_come_back(schema: &Schema, topology: &Topology) -> usize {
+    let has_left =
+        |host: Uuid| topology.member(host).is_none_or(|member| member.state == MemberState::Left);
+    let is_stray = |table: &TableEntry, tablet: usize| {
+        table.replicas.of(tablet).iter().any(|(host, _)| has_left(*host))
+    };
+    let tables = tables(schema);
+    let under_way = |table: &Rc<TableEntry>| {
+        let moves = table.replicas.moves().keys();
+        moves.filter(|tablet| is_stray(table, **tablet)).count()
+    };
+    let to_go = mend(topology, &placed(&tables)).into_iter().filter(|next| {
+        let table = schema.table_by_id(next.table);
+        table.is_some_and(|table| is_stray(table, next.tablet))
+    });
+    let count = tables.iter().map(under_way).sum::<usize>() + to_go.count();
+    let all: usize = tables.iter().map(|table| table.replicas.count()).sum();
+    debug_assert!(count <= all, "data-first: {count} of {all} tablets come back");
+    count
+}
+
+/// Whether tablets are to follow a keyspace that was altered.
+pub(super) fn follow(schema: &Schema) -> bool {
+    schema.keyspaces.values().any(|entry| entry.keyspace.previous.is_some())
+}
+
 /// The session of tablets that are on their way, and their stage; the first one of several.
 pub(super) fn under_way(schema: &Schema) -> Option<(u64, Stage)> {
     let moves = schema.tables().flat_map(|table| table.replicas.moves().values());

@@ -5,14 +5,16 @@
 //!    level requires of it, and lost exactly when one of them cannot have any more.
 //!  - *nearest-first*: a read asks the nearest replicas that are alive, as many as the level
 //!    requires of each part, and nobody whom the level does not count.
-//!  - *both-sides*: of a write as many answers more are required as there are replicas that are
-//!    only written, of each part of the level that counts them. So whoever it is that answers, the
-//!    level is met by those that are read, and by those that will be or were read.
+//!  - *both-sides*: while replicas move, a write meets its level among those that are read, and
+//!    among those that will be or were read. One that is on both sides counts on both.
+//!  - *of-its-own*: on a side a level is of as many copies as there are, where these are more than
+//!    what is wanted: any two quorums of a side meet, whatever number it is to have.
 //!  - *counted-once*: a replica is waited for, has answered, or has failed.
 
 use super::quorum;
 use crate::options::Consistency;
-use smallvec::{SmallVec, smallvec};
+use crate::placement::Sides;
+use smallvec::SmallVec;
 use std::fmt;
 use std::rc::Rc;
 
@@ -23,14 +25,14 @@ pub struct Candidate {
     pub dc: u16,
     pub is_local_dc: bool,
     pub is_alive: bool,
-    /// It is written and not read.
-    pub writes_only: bool,
+    pub sides: Sides,
 }
 
 /// The replicas of a token, nearest first: shared by the requests that a plan is remembered for.
 pub type Candidates = Rc<[Candidate]>;
 
-/// How many copies are wanted, however many nodes there are for them.
+/// How many copies of a side levels are of: at least what is wanted, however many nodes there are
+/// for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factors {
     pub total: u32,
@@ -39,6 +41,19 @@ pub struct Factors {
     /// In each data centre, of those that have copies; without the number of one that has no node.
     /// Only looked at for EACH_QUORUM; empty: copies are not counted by data centre.
     pub each: Vec<(Option<u16>, u32)>,
+}
+
+/// Of a write: those of the side that is read, and of the other one where replicas move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BothSides {
+    pub read: Factors,
+    pub beside: Option<Factors>,
+}
+
+impl From<Factors> for BothSides {
+    fn from(read: Factors) -> BothSides {
+        BothSides { read, beside: None }
+    }
 }
 
 /// Too few replicas are alive. None is required where the level is of a data centre without copies:
@@ -71,15 +86,27 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     scope: Scope,
+    /// Of the side that is not read.
+    is_beside: bool,
     required: u32,
     answered: u32,
     waited_for: u32,
 }
 
+impl Part {
+    fn counts(&self, candidate: &Candidate) -> bool {
+        let is_on = match self.is_beside {
+            false => candidate.sides.is_read(),
+            true => candidate.sides.is_written_beside(),
+        };
+        is_on && self.scope.counts(candidate)
+    }
+}
+
 /// Who has answered.
 #[derive(PartialEq, Eq)]
 pub struct Tally {
-    /// One, but for EACH_QUORUM.
+    /// One a side, but for EACH_QUORUM; first those of the side that is read.
     parts: SmallVec<[Part; 1]>,
     failures: u32,
 }
@@ -99,28 +126,38 @@ impl fmt::Debug for Tally {
 
 impl Tally {
     fn of(level: Consistency, factors: &Factors) -> Tally {
-        let part = |scope, required| Part { scope, required, answered: 0, waited_for: 0 };
-        let parts = match level {
-            Consistency::Any | Consistency::One => smallvec![part(Scope::All, 1)],
-            Consistency::Two => smallvec![part(Scope::All, 2)],
-            Consistency::Three => smallvec![part(Scope::All, 3)],
-            Consistency::Quorum | Consistency::Serial => {
-                smallvec![part(Scope::All, quorum(factors.total))]
-            }
-            Consistency::All => smallvec![part(Scope::All, factors.total)],
-            Consistency::LocalOne => smallvec![part(Scope::Local, 1)],
+        let mut tally = Tally { parts: SmallVec::new(), failures: 0 };
+        tally.add(level, factors, false);
+        tally
+    }
+
+    /// Adds what a level requires of a side.
+    fn add(&mut self, level: Consistency, factors: &Factors, is_beside: bool) {
+        let part =
+            |scope, required| Part { scope, is_beside, required, answered: 0, waited_for: 0 };
+        let one = match level {
+            Consistency::Any | Consistency::One => part(Scope::All, 1),
+            Consistency::Two => part(Scope::All, 2),
+            Consistency::Three => part(Scope::All, 3),
+            Consistency::Quorum | Consistency::Serial => part(Scope::All, quorum(factors.total)),
+            Consistency::All => part(Scope::All, factors.total),
+            Consistency::LocalOne => part(Scope::Local, 1),
             Consistency::LocalQuorum | Consistency::LocalSerial => {
-                smallvec![part(Scope::Local, quorum(factors.local))]
+                part(Scope::Local, quorum(factors.local))
             }
             Consistency::EachQuorum if factors.each.is_empty() => {
-                smallvec![part(Scope::All, quorum(factors.total))]
+                part(Scope::All, quorum(factors.total))
             }
             Consistency::EachQuorum => {
                 let each = factors.each.iter().filter(|(_, copies)| 0 < *copies);
-                each.map(|(dc, copies)| part(Scope::DataCenter(*dc), quorum(*copies))).collect()
+                let each = each.map(|(dc, copies)| (Scope::DataCenter(*dc), quorum(*copies)));
+                return self.parts.extend(each.map(|(scope, required)| part(scope, required)));
             }
         };
-        Tally { parts, failures: 0 }
+        // A data centre that is to have no copies any more is not asked for more of them.
+        if !is_beside || one.scope == Scope::All || 0 < factors.local {
+            self.parts.push(one);
+        }
     }
 
     /// How many answers a level requires, whoever there is.
@@ -130,14 +167,14 @@ impl Tally {
 
     /// One more is waited for.
     pub fn wait_for(&mut self, candidate: &Candidate) {
-        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+        for part in self.parts.iter_mut().filter(|part| part.counts(candidate)) {
             part.waited_for += 1;
         }
     }
 
     /// One that was waited for has answered.
     pub fn acknowledge(&mut self, candidate: &Candidate) {
-        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+        for part in self.parts.iter_mut().filter(|part| part.counts(candidate)) {
             assert!(0 < part.waited_for, "counted-once: an answer of nobody, {part:?}");
             part.waited_for -= 1;
             part.answered += 1;
@@ -147,12 +184,12 @@ impl Tally {
 
     /// One that was waited for will not answer.
     pub fn fail(&mut self, candidate: &Candidate) {
-        for part in self.parts.iter_mut().filter(|part| part.scope.counts(candidate)) {
+        for part in self.parts.iter_mut().filter(|part| part.counts(candidate)) {
             assert!(0 < part.waited_for, "counted-once: a failure of nobody, {part:?}");
             part.waited_for -= 1;
         }
         debug_assert!(!(self.is_met() && self.is_lost()), "enough-is-enough: {self:?}");
-        self.failures += u32::from(self.parts.iter().any(|part| part.scope.counts(candidate)));
+        self.failures += u32::from(self.parts.iter().any(|part| part.counts(candidate)));
     }
 
     /// Whether enough have answered.
@@ -167,12 +204,21 @@ impl Tally {
 
     /// How many have answered that were required.
     pub fn received(&self) -> u32 {
-        self.parts.iter().map(|part| part.answered.min(part.required)).sum()
+        self.told().map(|part| part.answered.min(part.required)).sum()
     }
 
     /// How many answers are required.
     pub fn required(&self) -> u32 {
-        self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.required))
+        self.told().fold(0, |sum, part| sum.saturating_add(part.required))
+    }
+
+    /// The parts of a side, for people: of the one that is not read only where nothing else is
+    /// missing.
+    fn told(&self) -> impl Iterator<Item = &Part> {
+        let is_met = |part: &Part| part.required <= part.answered;
+        let missing = self.parts.iter().find(|part| !is_met(part));
+        let is_beside = missing.is_some_and(|part| part.is_beside);
+        self.parts.iter().filter(move |part| part.is_beside == is_beside)
     }
 
     /// How many have failed that would have counted.
@@ -183,7 +229,7 @@ impl Tally {
     /// The first part that cannot be met by those that are alive.
     fn check(&self, candidates: &[Candidate]) -> Result<(), Unavailable> {
         for part in &self.parts {
-            let mut counted = candidates.iter().filter(|one| part.scope.counts(one)).peekable();
+            let mut counted = candidates.iter().filter(|one| part.counts(one)).peekable();
             if part.scope == Scope::Local && counted.peek().is_none() {
                 return Err(Unavailable { required: 0, alive: 0 });
             }
@@ -200,18 +246,13 @@ impl Tally {
 /// Of a write to all replicas that are alive, nearest first: who is waited for (*both-sides*).
 pub fn plan_write(
     level: Consistency,
-    factors: &Factors,
+    factors: &BothSides,
     candidates: &[Candidate],
 ) -> Result<Tally, Unavailable> {
-    let mut tally = Tally::of(level, factors);
-    for beside in candidates.iter().filter(|one| one.writes_only) {
-        for part in tally.parts.iter_mut().filter(|part| part.scope.counts(beside)) {
-            part.required += 1;
-        }
+    let mut tally = Tally::of(level, &factors.read);
+    if let Some(beside) = &factors.beside {
+        tally.add(level, beside, true);
     }
-    let beside = candidates.iter().filter(|one| one.writes_only).count() as u32;
-    let more = tally.required().saturating_sub(Tally::required_of(level, factors));
-    debug_assert!(more <= beside, "both-sides: {more} more for {beside} beside");
     tally.check(candidates)?;
     candidates.iter().filter(|one| one.is_alive).for_each(|one| tally.wait_for(one));
     debug_assert!(!tally.is_lost(), "enough-is-enough: {tally:?} of {candidates:?}");
@@ -243,11 +284,11 @@ pub fn plan_read(
     candidates: &[Candidate],
 ) -> Result<ReadPlan, Unavailable> {
     let mut tally = Tally::of(level, factors);
-    debug_assert!(!candidates.iter().any(|one| one.writes_only), "both-sides: it is not read");
+    debug_assert!(candidates.iter().all(|one| one.sides.is_read()), "both-sides: it is not read");
     tally.check(candidates)?;
     let (mut asked, mut spares) = (SmallVec::new(), SmallVec::new());
     for (index, candidate) in candidates.iter().enumerate().filter(|(_, one)| one.is_alive) {
-        let parts = tally.parts.iter().filter(|part| part.scope.counts(candidate));
+        let parts = tally.parts.iter().filter(|part| part.counts(candidate));
         let mut counts = false;
         let mut wanted = false;
         for part in parts {
@@ -308,9 +349,9 @@ impl ReadPlan {
         let parts = &self.tally.parts;
         let counts_with = |spare: &usize| match of {
             None => true,
-            Some(of) => parts.iter().any(|part| {
-                part.scope.counts(&candidates[of]) && part.scope.counts(&candidates[*spare])
-            }),
+            Some(of) => parts
+                .iter()
+                .any(|part| part.counts(&candidates[of]) && part.counts(&candidates[*spare])),
         };
         let at = self.spares.iter().position(counts_with)?;
         let spare = self.spares.remove(at);

@@ -55,11 +55,12 @@ pub fn choose(candidates: &[Candidate], mut draw: impl FnMut(u64) -> u64) -> Sma
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::Sides;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
     fn candidate(dc: u16, is_alive: bool) -> Candidate {
-        Candidate { dc, is_local_dc: dc == 0, is_alive, writes_only: false }
+        Candidate { dc, is_local_dc: dc == 0, is_alive, sides: Sides::Both }
     }
 
     #[test]

@@ -223,6 +223,7 @@ fn changes(job: &Job<'_>, id: model::Uuid) -> Vec<SchemaChange> {
         name: KEYSPACE.to_string(),
         replication: vec![option("class", class), option("replication_factor", "1")],
         durable_writes: false,
+        previous: None,
         initial_tablets: None,
         storage: Vec::new(),
     })];

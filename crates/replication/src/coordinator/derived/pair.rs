@@ -13,7 +13,7 @@
 //!  - *once-at-rest*: while nothing moves and both have as many replicas, each of them gets it
 //!    once.
 
-use crate::placement::Replica;
+use crate::placement::{Replica, Sides};
 use model::Uuid;
 
 /// The replicas of the view that this node sends to, by their places among `view`, ascending.
@@ -26,9 +26,9 @@ pub(crate) fn targets(base: &[Replica], view: &[Replica], by_center: bool) -> Ve
         _ if replica.is_here => true,
         _ if !in_reach(replica) => false,
         // It gets all, from everybody, until it has all.
-        _ if replica.writes_only => true,
+        _ if !replica.sides.is_read() => true,
         // Whose place this node takes, or who takes its own, is not known to all.
-        None | Some(Replica { writes_only: true, .. }) => true,
+        None | Some(Replica { sides: Sides::Written, .. }) => true,
         Some(me) => partner.gets(me.host_id, replica.host_id),
     };
     let targets: Vec<usize> =
@@ -47,9 +47,9 @@ impl Partners {
     fn of(base: &[Replica], view: &[Replica], in_reach: impl Fn(&Replica) -> bool) -> Partners {
         let alone = |these: &[Replica], others: &[Replica]| {
             let is_both = |one: &Replica| {
-                others.iter().any(|it| it.host_id == one.host_id && !it.writes_only)
+                others.iter().any(|it| it.host_id == one.host_id && it.sides.is_read())
             };
-            let alone = these.iter().filter(|one| !one.writes_only && in_reach(one));
+            let alone = these.iter().filter(|one| one.sides.is_read() && in_reach(one));
             let mut alone: Vec<&Replica> = alone.filter(|one| !is_both(one)).collect();
             alone.sort_unstable_by_key(|one| (one.rank, one.host_id));
             alone.into_iter().map(|one| one.host_id).collect::<Vec<Uuid>>()

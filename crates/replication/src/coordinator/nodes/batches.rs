@@ -143,6 +143,6 @@ impl Parts {
 /// Whether the same shards of the same nodes have what is in two places, whatever their order
 /// there.
 fn is_same(a: &[Replica], b: &[Replica]) -> bool {
-    let place = |replica: &Replica| (replica.host_id, replica.shard, replica.writes_only);
+    let place = |replica: &Replica| (replica.host_id, replica.shard, replica.sides);
     a.iter().map(place).eq(b.iter().map(place))
 }

@@ -18,7 +18,8 @@ use crate::error::{WriteError, write_failed};
 use crate::hints::decide::{Denied, grace_of, may_send};
 use crate::hints::{Hints, Missed};
 use crate::options::{Consistency, WriteKind};
-use crate::plan::quorum;
+use crate::placement::Sides;
+use crate::plan::nodes::{BothSides, Candidate, Unavailable, plan_write};
 use cluster::{TableEntry, TableKind};
 use derived::log::Origin;
 use model::{TableSchema, Token};
@@ -122,26 +123,39 @@ pub(crate) fn is_wanted(
     may_send(kept_at, wall_micros(), grace_of(&table.schema), truncated)
 }
 
+/// What a quorum is of where fewer nodes are there than copies are wanted.
+fn as_many_as_there_are(mut factors: BothSides, candidates: &[Candidate]) -> BothSides {
+    let count = |is_on: fn(Sides) -> bool| {
+        candidates.iter().filter(|candidate| is_on(candidate.sides)).count() as u32
+    };
+    factors.read.total = factors.read.total.min(count(Sides::is_read));
+    if let Some(beside) = &mut factors.beside {
+        beside.total = beside.total.min(count(Sides::is_written_beside));
+    }
+    debug_assert!(factors.read.total <= candidates.len() as u32, "all-of-it: {factors:?}");
+    factors
+}
+
 /// Brings a part to its replicas (*all-of-it*).
 async fn bring(coordinator: &Coordinator, part: Part, kept_at: i64) -> Result<(), WriteError> {
     let Part { replicas, copies, mutations } = part;
     let candidates = coordinator.candidates(&replicas);
-    let factors = coordinator.factors(&copies, &replicas, LEVEL);
-    let beside = replicas.iter().filter(|replica| replica.writes_only).count() as u32;
-    debug_assert!(beside <= replicas.len() as u32, "all-of-it: {beside} beside nobody");
-    let required = quorum(factors.total).min(replicas.len() as u32 - beside) + beside;
-    let alive = candidates.iter().filter(|one| one.is_alive).count() as u32;
-    if alive < required {
-        return Err(WriteError::Unavailable { consistency: LEVEL, required, alive });
-    }
+    let factors = as_many_as_there_are(coordinator.factors(&copies, &replicas, LEVEL), &candidates);
+    let mut tally = plan_write(LEVEL, &factors, &candidates).map_err(|missing| {
+        let Unavailable { required, alive } = missing;
+        WriteError::Unavailable { consistency: LEVEL, required, alive }
+    })?;
     let told = Told::new(mutations);
     let tell = replicas.iter().zip(&*candidates).map(async |(replica, candidate)| {
         candidate.is_alive && coordinator.tell(replica, &told, TIMEOUT).await.is_ok()
     });
     let have = join_all(tell).await;
-    let received = have.iter().filter(|has| **has).count() as u32;
-    assert!(0 < required && received <= alive, "all-of-it: {received} of {alive} have a part");
-    if received < required {
+    for (candidate, has) in candidates.iter().zip(&have).filter(|(one, _)| one.is_alive) {
+        if *has { tally.acknowledge(candidate) } else { tally.fail(candidate) }
+    }
+    let (received, required) = (tally.received(), tally.required());
+    assert!(0 < required, "all-of-it: nobody has to have a part");
+    if !tally.is_met() {
         return Err(timed_out(received, required));
     }
     let hints = Hints::of_shard();

@@ -45,7 +45,7 @@ impl Coordinator {
         let candidates = self.candidates(&replicas);
         self.check_alive(table, &replicas, &candidates, options)?;
         // Who is only written does not have the counter's state yet.
-        let leads = |one: &Candidate| one.is_alive && !one.writes_only;
+        let leads = |one: &Candidate| one.is_alive && one.sides.is_read();
         let alive = replicas.iter().zip(&*candidates).find(|(_, one)| leads(one));
         let Some((leader, _)) = alive else {
             return Err(unavailable(options, Unavailable { required: 1, alive: 0 }));
@@ -85,7 +85,7 @@ impl Coordinator {
     ) -> Result<(), Refusal> {
         let _entered = Epochs::enter(&*self.epochs);
         let replicas = self.writers(table, token);
-        let leads = |one: &Replica| one.is_here && !one.writes_only;
+        let leads = |one: &Replica| one.is_here && one.sides.is_read();
         debug_assert!(table.schema.is_counter(), "led-once: a table without counters");
         let Some(replicas) = replicas.filter(|all| all.iter().any(leads)) else {
             return Err(Refusal::new(RefusalKind::Failed, "the leader is no replica any more"));

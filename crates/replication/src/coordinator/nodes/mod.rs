@@ -61,9 +61,10 @@ pub(crate) use write::Watch;
 use super::Coordinator;
 use crate::error::{ReadError, WriteError};
 use crate::hints::Hints;
+use crate::moves::{Planted as Mistake, is_planted};
 use crate::options::Consistency;
-use crate::placement::{Places, Replica, Replicas};
-use crate::plan::nodes::{Candidate, Candidates, Factors, ReadPlan, Tally};
+use crate::placement::{Places, Replica, Replicas, Sides};
+use crate::plan::nodes::{BothSides, Candidate, Candidates, Factors, ReadPlan, Tally};
 use cluster::{Replication, TableEntry};
 use messaging::{HostId, Target, ToShard};
 use model::{Token, Uuid};
@@ -227,32 +228,67 @@ impl Coordinator {
             dc: replica.dc,
             is_local_dc: replica.is_local_dc,
             is_alive: replica.is_here || places.is_alive(replica.host_id),
-            writes_only: replica.writes_only,
+            sides: replica.sides,
         };
         let here = replicas.iter().filter(|replica| replica.is_here).count();
         assert!(here <= 1, "nearest-first: this node has {here} copies");
         replicas.iter().map(candidate).collect()
     }
 
-    /// How many copies a table wants.
-    fn factors(&self, copies: &Replication, replicas: &[Replica], level: Consistency) -> Factors {
+    /// How many copies the levels of a write are of.
+    fn factors(&self, copies: &Replication, replicas: &[Replica], level: Consistency) -> BothSides {
+        let moves = replicas.iter().any(|replica| replica.sides != Sides::Both);
+        let moves = moves && !is_planted(Mistake::CountsOneSide);
+        let is_beside = |replica: &Replica| replica.sides.is_written_beside();
+        BothSides {
+            read: self.read_factors(copies, replicas, level),
+            beside: moves.then(|| self.factors_of(copies, replicas, is_beside, level)),
+        }
+    }
+
+    /// The same, of a read.
+    fn read_factors(
+        &self,
+        copies: &Replication,
+        replicas: &[Replica],
+        level: Consistency,
+    ) -> Factors {
+        self.factors_of(copies, replicas, |replica| replica.sides.is_read(), level)
+    }
+
+    /// Those of a side (*of-its-own*).
+    fn factors_of(
+        &self,
+        copies: &Replication,
+        replicas: &[Replica],
+        is_on: impl Fn(&Replica) -> bool,
+        level: Consistency,
+    ) -> Factors {
         let places = self.places();
-        let local = copies.in_data_center(&self.cluster.node().data_center);
+        let side = || replicas.iter().filter(|replica| is_on(replica));
         let each = match (copies, level) {
             (Replication::PerDataCenter(factors), Consistency::EachQuorum) => {
-                let center = |(name, copies): &(String, u32)| {
-                    let there = replicas.iter().find(|one| places.is_in(one.host_id, name));
-                    (there.map(|replica| replica.dc), *copies)
+                let center = |(name, counted): (&str, u32)| {
+                    let mut there = side().filter(|one| places.is_in(one.host_id, name));
+                    let dc = there.next().map(|replica| replica.dc);
+                    let count = u32::from(dc.is_some()) + there.count() as u32;
+                    (dc, counted.max(count))
                 };
-                factors.iter().map(center).collect()
+                factors.counted().map(center).collect()
             }
             _ => Vec::new(),
         };
-        let everywhere = matches!(copies, Replication::Everywhere);
-        let read = || replicas.iter().filter(|replica| !replica.writes_only);
-        let total = if everywhere { read().count() as u32 } else { copies.total() };
-        let here = read().filter(|replica| replica.is_local_dc).count() as u32;
-        let local = if everywhere { here } else { local };
+        let mut there = side().count() as u32;
+        let mut here = side().filter(|replica| replica.is_local_dc).count() as u32;
+        if is_planted(Mistake::CountsWanted) {
+            (there, here) = (copies.total(), copies.total());
+        }
+        // Everywhere wants as many as there are.
+        let (counted, counted_here) = match copies {
+            Replication::Everywhere => (0, 0),
+            _ => (copies.counted(), copies.counted_in(&self.cluster.node().data_center)),
+        };
+        let (total, local) = (counted.max(there), counted_here.max(here));
         debug_assert!(local <= total, "acknowledged-at-level: {local} copies of {total}");
         Factors { total, local, each }
     }

@@ -100,7 +100,7 @@ impl Coordinator {
         debug_assert!(command.table == table.schema.id, "owner-only: of another table");
         let copies = &table.replication;
         let make = |candidates: &Candidates| {
-            plan_read(level, &self.factors(copies, &replicas, level), candidates)
+            plan_read(level, &self.read_factors(copies, &replicas, level), candidates)
         };
         let (candidates, plan) = self.nodes.reads.get(self, (&replicas, copies), level, make);
         let plan = plan.map_err(|missing| unavailable(reading, missing))?;

@@ -588,8 +588,8 @@ impl Rounds {
 
     fn required(&self) -> u32 {
         let level = self.options.consistency;
-        let factors = self.coordinator.factors(&self.table.replication, &self.replicas, level);
-        Tally::required_of(level, &factors)
+        let copies = &self.table.replication;
+        Tally::required_of(level, &self.coordinator.read_factors(copies, &self.replicas, level))
     }
 
     /// Nobody knows what became of it.

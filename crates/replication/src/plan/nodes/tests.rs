@@ -19,7 +19,7 @@ fn any_cluster() -> impl Strategy<Value = (Factors, Vec<Candidate>)> {
                 dc,
                 is_local_dc: dc == 0,
                 is_alive: *is_alive,
-                writes_only: false,
+                sides: Sides::Both,
             }));
             each.push(((0 < there).then_some(dc), *copies));
         }
@@ -64,14 +64,13 @@ proptest! {
     ) {
         let alive: Vec<Candidate> =
             candidates.iter().filter(|one| one.is_alive).copied().collect();
-        let planned = plan_write(level, &factors, &candidates);
+        let planned = plan_write(level, &factors.clone().into(), &candidates);
         prop_assert_eq!(planned.is_ok(), is_enough(level, &factors, &alive));
         let Ok(mut tally) = planned else {
             let Err(Unavailable { required, alive }) = planned else { unreachable!() };
             prop_assert!(alive < required.max(1));
             let nowhere = !candidates.iter().any(|one| counts(level, one));
-            let (is_local_dc, is_alive, writes_only) = (false, true, false);
-            let far = Candidate { dc: 1, is_local_dc, is_alive, writes_only };
+            let far = Candidate { dc: 1, is_local_dc: false, is_alive: true, sides: Sides::Both };
             let local = !counts(level, &far);
             prop_assert_eq!(required == 0, local && nowhere, "{:?} {:?}", level, &candidates);
             return Ok(());
@@ -92,12 +91,13 @@ proptest! {
         }
     }
 
-    /// *both-sides*: whoever has answered, a read meets one of them, be it of the old replicas or
-    /// of the new ones.
+    /// *both-sides*, *of-its-own*: whoever has answered, a read meets one of them, be it of the
+    /// side that is read now or of the other one; whatever numbers of copies these have, and the
+    /// keyspace wants.
     #[test]
     fn a_read_of_either_side_meets_a_write_to_both(
-        centers in proptest::collection::vec((1u32..5, 0u32..4, 0u32..4, 0u32..4), 1..3),
-        reads_new: bool,
+        centers in proptest::collection::vec((0u32..6, 0u32..4, 0u32..4, 0u32..5), 1..3),
+        alive in any::<[bool; 24]>(),
         order in any::<[u16; 24]>(),
         level in prop_oneof![
             Just(Consistency::Quorum),
@@ -105,30 +105,40 @@ proptest! {
             Just(Consistency::EachQuorum),
             Just(Consistency::Serial),
             Just(Consistency::LocalSerial),
+            Just(Consistency::All),
         ],
     ) {
-        let (mut candidates, mut sides, mut each) = (Vec::new(), Vec::new(), Vec::new());
-        for (dc, (copies, stay, go, come)) in (0u16..).zip(&centers) {
-            let stay = (*stay).min(*copies);
-            let (go, come) = ((*go).min(copies - stay), (*come).min(copies - stay));
-            let groups = [(stay, true, true), (go, true, false), (come, false, true)];
-            for (count, is_old, is_new) in groups {
-                let writes_only = if reads_new { !is_new } else { !is_old };
-                for _ in 0..count {
-                    let is_local_dc = dc == 0;
-                    candidates.push(Candidate { dc, is_local_dc, is_alive: true, writes_only });
-                    sides.push((is_old, is_new));
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for (dc, (_, both, read, written)) in (0u16..).zip(&centers) {
+            let groups = [(both, Sides::Both), (read, Sides::Read), (written, Sides::Written)];
+            for (count, sides) in groups {
+                for _ in 0..*count {
+                    let is_alive = alive[candidates.len()];
+                    candidates.push(Candidate { dc, is_local_dc: dc == 0, is_alive, sides });
                 }
             }
-            each.push((Some(dc), *copies));
         }
-        let total = centers.iter().map(|(copies, ..)| copies).sum();
-        let factors = Factors { total, local: centers[0].0, each };
-        let Ok(mut tally) = plan_write(level, &factors, &candidates) else { return Ok(()) };
-        let mut turns: Vec<usize> = (0..candidates.len()).collect();
+        let factors_of = |is_on: fn(Sides) -> bool| {
+            let count = |dc: u16| {
+                candidates.iter().filter(|one| one.dc == dc && is_on(one.sides)).count() as u32
+            };
+            let of_center =
+                |(dc, (counted, ..)): (u16, &(u32, u32, u32, u32))| (dc, (*counted).max(count(dc)));
+            let each: Vec<(u16, u32)> = (0..).zip(&centers).map(of_center).collect();
+            let (total, local) = (each.iter().map(|it| it.1).sum(), each[0].1);
+            let each = each.into_iter().map(|(dc, it)| ((0 < count(dc)).then_some(dc), it));
+            Factors { total, local, each: each.collect() }
+        };
+        let moves = candidates.iter().any(|one| one.sides != Sides::Both);
+        let (read, beside) = (factors_of(Sides::is_read), factors_of(Sides::is_written_beside));
+        let both = BothSides { read: read.clone(), beside: moves.then_some(beside.clone()) };
+        let Ok(mut tally) = plan_write(level, &both, &candidates) else { return Ok(()) };
+        let mut turns: Vec<usize> =
+            (0..candidates.len()).filter(|at| candidates[*at].is_alive).collect();
         turns.sort_by_key(|at| order[*at]);
         let mut answered = Vec::new();
         for at in turns {
+            prop_assert!(tally.received() < tally.required(), "{:?}", &tally);
             tally.acknowledge(&candidates[at]);
             answered.push(at);
             if tally.is_met() {
@@ -136,16 +146,43 @@ proptest! {
             }
         }
         prop_assert!(tally.is_met());
-        for is_on in [|it: (bool, bool)| it.0, |it: (bool, bool)| it.1] {
-            let on_side = |of: &[usize]| -> Vec<Candidate> {
-                of.iter().filter(|at| is_on(sides[**at])).map(|at| candidates[*at]).collect()
+        prop_assert_eq!(tally.received(), tally.required());
+        let sides = [(read, Sides::is_read as fn(Sides) -> bool), (beside, Sides::is_written_beside)];
+        for (factors, is_on) in sides {
+            let passed_by: Vec<Candidate> = (0..candidates.len())
+                .filter(|at| !answered.contains(at) && is_on(candidates[*at].sides))
+                .map(|at| candidates[at])
+                .collect();
+            // Who wants no copies has nothing to read.
+            let reads = match level {
+                Consistency::LocalQuorum | Consistency::LocalSerial => 0 < factors.local,
+                Consistency::EachQuorum => factors.each.iter().any(|(_, copies)| 0 < *copies),
+                _ => 0 < factors.total,
             };
-            let missing: Vec<usize> =
-                (0..candidates.len()).filter(|at| !answered.contains(at)).collect();
-            // Those who have not answered are too few for a read.
-            let passed_by = is_enough(level, &factors, &on_side(&missing));
-            prop_assert!(!passed_by, "{level:?}: {answered:?} of {candidates:?}");
+            let is_read = reads && is_enough(level, &factors, &passed_by);
+            prop_assert!(!is_read, "{level:?}: {answered:?} of {candidates:?}");
         }
+    }
+
+    /// Nobody is waited for whom the level needs on neither side: of three replicas of which one
+    /// takes the place of another, two that stay are enough.
+    #[test]
+    fn one_that_stays_counts_on_both_sides(stay in 1u32..5, change in 1u32..4) {
+        let one = |sides| Candidate { dc: 0, is_local_dc: true, is_alive: true, sides };
+        let group = |count: u32, sides| (0..count).map(move |_| one(sides));
+        let candidates: Vec<Candidate> = group(stay, Sides::Both)
+            .chain(group(change, Sides::Read))
+            .chain(group(change, Sides::Written))
+            .collect();
+        let total = stay + change;
+        let factors = Factors { total, local: total, each: Vec::new() };
+        let both = BothSides { read: factors.clone(), beside: Some(factors) };
+        let mut tally = plan_write(Consistency::Quorum, &both, &candidates).expect("all live");
+        for at in 0..stay.min(quorum(total)) {
+            prop_assert!(!tally.is_met());
+            tally.acknowledge(&candidates[at as usize]);
+        }
+        prop_assert_eq!(tally.is_met(), quorum(total) <= stay);
     }
 
     /// Some of those who were asked first and some who joined them have answered; they are asked
@@ -244,13 +281,14 @@ proptest! {
 #[test]
 fn numbers_of_an_error_are_those_of_the_part_that_is_missing() {
     let candidate =
-        |dc, is_alive| Candidate { dc, is_local_dc: dc == 0, is_alive, writes_only: false };
+        |dc, is_alive| Candidate { dc, is_local_dc: dc == 0, is_alive, sides: Sides::Both };
     let candidates =
         [candidate(0, true), candidate(0, true), candidate(0, true), candidate(1, true)];
     let factors = Factors { total: 6, local: 3, each: vec![(Some(0), 3), (Some(1), 3)] };
     let check = |level, expected: Result<u32, (u32, u32)>| {
         let expected = expected.map_err(|(required, alive)| Unavailable { required, alive });
-        let planned = plan_write(level, &factors, &candidates).map(|tally| tally.required());
+        let both = factors.clone().into();
+        let planned = plan_write(level, &both, &candidates).map(|tally| tally.required());
         assert_eq!(planned, expected, "{level:?}");
         let planned = plan_read(level, &factors, &candidates).map(|plan| plan.tally.required());
         assert_eq!(planned, expected, "{level:?}");

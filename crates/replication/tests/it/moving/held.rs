@@ -93,7 +93,11 @@ pub(super) fn left_behind(nodes: &mut Nodes, members: &[usize]) -> Vec<String> {
 }
 
 /// *all-replicas*, as one of the members sees it.
-pub(super) fn badly_placed(nodes: &mut Nodes, members: &[usize], copies: usize) -> Vec<String> {
+pub(super) fn badly_placed(
+    nodes: &mut Nodes,
+    members: &[usize],
+    copies: [usize; 2],
+) -> Vec<String> {
     let hosts: BTreeSet<Uuid> = members.iter().map(|node| nodes.host(*node)).collect();
     let mut wrong = Vec::new();
     for node in members.iter().copied() {
@@ -102,7 +106,8 @@ pub(super) fn badly_placed(nodes: &mut Nodes, members: &[usize], copies: usize) 
             all.map(|(name, key)| (name, key, owners(&entry(name, name), key))).collect::<Vec<_>>()
         });
         for (name, key, owners) in of_keys {
-            let wanted = copies.min(hosts.len());
+            let of_table = TABLES.iter().position(|table| *table == name).expect("a table");
+            let wanted = copies[of_table].min(hosts.len());
             if owners.len() != wanted || !owners.is_subset(&hosts) {
                 wrong.push(format!("all-replicas: {key} of {name} is of {owners:?} at {node}"));
             }

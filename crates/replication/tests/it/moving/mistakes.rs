@@ -76,3 +76,15 @@ fn a_leader_that_skips_stages_is_found() {
 fn a_node_that_serves_early_is_found() {
     is_found(Planted::ServesEarly, 0..20, &["arrived-first"]);
 }
+
+#[test]
+fn levels_of_what_keyspaces_want_are_found() {
+    let run = |seed| Schedule::of_copies(seed, Some(Planted::CountsWanted)).run();
+    is_found_by(run, Planted::CountsWanted, 0..200, &LOST);
+}
+
+#[test]
+fn writes_that_are_counted_on_one_side_are_found() {
+    let run = |seed| Schedule::of_copies(seed, Some(Planted::CountsOneSide)).run();
+    is_found_by(run, Planted::CountsOneSide, 0..200, &LOST);
+}

@@ -45,6 +45,9 @@ pub(super) struct Schedule {
     truncates: bool,
     /// Whether tables get more tablets and fewer meanwhile.
     resizes: bool,
+    /// Whether the keyspace with tablets gets other numbers of copies meanwhile: the most of those
+    /// that were asked for.
+    altered: Option<usize>,
 }
 
 impl Schedule {
@@ -78,7 +81,7 @@ impl Schedule {
         let (registers, copies) = (Rc::default(), copies as usize);
         let (dead, leaving) = (Vec::new(), BTreeSet::new());
         let truncates = prng.below(4) == 0;
-        let resizes = false;
+        let (resizes, altered) = (false, None);
         let mut schedule = Schedule {
             nodes,
             registers,
@@ -90,6 +93,7 @@ impl Schedule {
             leaving,
             truncates,
             resizes,
+            altered,
         };
         (0..count).for_each(|node| schedule.nodes.start(node));
         (0..count).for_each(|node| assert!(schedule.nodes.wait(node), "node {node}"));
@@ -102,6 +106,13 @@ impl Schedule {
     /// them again, since they have next to nothing; for that they have to be on the same nodes.
     pub(super) fn of_resizes(seed: u64, mistake: Option<Planted>) -> Schedule {
         Schedule { resizes: true, ..Schedule::new(seed, mistake) }
+    }
+
+    /// The same, with a keyspace that is told again and again to have another number of copies.
+    pub(super) fn of_copies(seed: u64, mistake: Option<Planted>) -> Schedule {
+        let mut schedule = Schedule::new(seed, mistake);
+        (schedule.truncates, schedule.altered) = (false, Some(schedule.copies));
+        schedule
     }
 
     fn start_client(&mut self, node: usize) {
@@ -217,7 +228,8 @@ impl Schedule {
     /// As many stay as the keyspaces want copies.
     fn can_go(&mut self, node: usize) -> bool {
         let stay = self.members().into_iter().filter(|it| !self.leaving.contains(it)).count();
-        self.copies.max(2) < stay && self.nodes.serves(node) && !self.leaving.contains(&node)
+        let most = self.altered.unwrap_or(0).max(self.copies).max(2);
+        most < stay && self.nodes.serves(node) && !self.leaving.contains(&node)
     }
 
     fn leave(&mut self, node: usize) {
@@ -225,6 +237,43 @@ impl Schedule {
             self.leaving.insert(node);
             self.nodes.begin(node, async { drop(moves::leave(false).await) });
         }
+    }
+
+    /// Somebody has the keyspace with tablets have another number of copies, any that there are
+    /// nodes for.
+    fn alter(&mut self) {
+        let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
+        let stay = self.members().into_iter().filter(|it| !self.leaving.contains(it));
+        let stay = stay.count() as u64;
+        let copies = self.prng.between(1, stay.clamp(1, 5)) as usize;
+        if !self.nodes.serves(node) {
+            return;
+        }
+        self.altered = self.altered.max(Some(copies));
+        self.nodes.begin(node, async move {
+            runtime::time::sleep(delay).await;
+            let decide = move |schema: &cluster::Schema| {
+                let altered = schema.keyspace(TABLES[1]).map(|it| it.keyspace.clone());
+                let altered = altered.map(|mut keyspace| {
+                    let factor = keyspace.replication.iter_mut().find(|(name, _)| name == "dc1");
+                    factor.expect("a factor").1 = copies.to_string();
+                    SchemaChange::AlterKeyspace(keyspace)
+                });
+                Ok::<_, String>(altered.into_iter().collect())
+            };
+            let made = runtime::local::get::<Cluster>().change_schema(decide).await;
+            stdx::trace!("{copies} copies at {:?}: {made:?}", runtime::time::Instant::now());
+        });
+    }
+
+    /// How many copies each of the tables has in the end.
+    fn wanted(&mut self) -> [usize; 2] {
+        let node = self.members()[0];
+        let of_tablets = self.nodes.run(node, async {
+            let schema = runtime::local::get::<Cluster>().schema();
+            schema.keyspace(TABLES[1]).expect("the keyspace").replication.total()
+        });
+        [self.copies, of_tablets as usize]
     }
 
     /// Somebody gives the table with tablets twice as many, or half.
@@ -279,7 +328,7 @@ impl Schedule {
 
     /// A node dies for ever. Of two that do one may have the only other copy.
     fn die(&mut self, node: usize) {
-        if self.copies == 3 && self.dead.is_empty() && self.can_go(node) {
+        if self.copies == 3 && self.altered.is_none() && self.dead.is_empty() && self.can_go(node) {
             let host = self.nodes.host(node);
             self.nodes.crash(node);
             self.away.insert(node);
@@ -351,6 +400,9 @@ impl Schedule {
         for _ in 0..STEPS {
             if self.resizes {
                 self.resize();
+            }
+            if self.altered.is_some() {
+                self.alter();
             }
             self.come_or_go();
             self.run_for(600);
@@ -427,8 +479,8 @@ impl Schedule {
         self.registers.quiet.set(true);
         // Hints that were kept are sent, and what was given away is removed.
         self.nodes.world.run_for(4 * SECOND);
-        let members = self.members();
-        let mut wrong = held::badly_placed(&mut self.nodes, &members, self.copies);
+        let (members, wanted) = (self.members(), self.wanted());
+        let mut wrong = held::badly_placed(&mut self.nodes, &members, wanted);
         let remember: Vec<usize> =
             members.iter().copied().filter(|node| self.nodes.remembers(*node)).collect();
         wrong.extend(held::left_behind(&mut self.nodes, &remember));
@@ -460,6 +512,7 @@ async fn make_tables(copies: usize) {
             ("class".into(), "NetworkTopologyStrategy".into()),
             ("dc1".into(), copies.to_string()),
         ],
+        previous: None,
         durable_writes: true,
         initial_tablets,
         storage: Vec::new(),
@@ -502,6 +555,15 @@ fn tablets_split_and_merge_while_nodes_come_and_go() {
                 .run(node, async { testkit::config::entry(TABLES[1], TABLES[1]).replicas.count() });
             assert_eq!(count, 4, "seed {seed}: node {node}");
         }
+    }
+}
+
+/// In the end each tablet has as many copies as the keyspace was told last.
+#[test]
+fn keyspaces_get_any_number_of_copies_while_nodes_come_and_go() {
+    for seed in runtime::sim::seeds(4) {
+        let wrong = Schedule::of_copies(seed, None).run();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }
 }
 

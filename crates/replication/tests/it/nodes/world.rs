@@ -9,7 +9,7 @@ use mutation::{Cell, FrozenMutation, Marker, MutationBuilder, RowBuilder, Tombst
 use reader::LocalFuture;
 use replication::coordinator::nodes::Planted;
 use replication::hints::{self, Hints};
-use replication::placement::{Places, Replica, Replicas};
+use replication::placement::{Places, Replica, Replicas, Sides};
 use replication::plan::holders::Neighbor;
 use replication::transactions::{self, Part};
 use replication::wire::verb;
@@ -82,7 +82,7 @@ impl Ring {
             .zip(0..)
             .map(|(node, rank)| Replica {
                 rank,
-                writes_only: false,
+                sides: Sides::Both,
                 host_id: id_of(node),
                 is_here: node == self.me,
                 is_local_dc: self.known.centers.get(self.me) == Some(&self.known.centers[node]),

@@ -17,7 +17,7 @@ fn seen_by(me: u64, seats: &[Seat]) -> Vec<Replica> {
         dc: *dc,
         shard: 0,
         rank,
-        writes_only: *writes_only,
+        sides: if *writes_only { Sides::Written } else { Sides::Both },
     };
     let mut all: Vec<Replica> = (0..).zip(seats).map(replica).collect();
     // As each node sees them: itself first.
