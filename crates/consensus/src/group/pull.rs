@@ -14,6 +14,9 @@ use runtime::time::{Instant, timeout};
 use std::rc::Rc;
 use tracing::{info, warn};
 
+/// The logger of what the group's machine does.
+const GROUP: &str = "group0_raft_sm";
+
 /// The leader of a term says that this node needs a snapshot.
 pub(super) fn offered(shared: &Rc<Shared>, from: NodeId, term: u64) {
     let this = shared.clone();
@@ -42,9 +45,12 @@ impl Drop for End<'_> {
     }
 }
 
+/// The log names both ends of it, as that of the group of all nodes, in the words by which people
+/// look for it: from then on the node has what the leader had.
 async fn pull(shared: &Shared, from: NodeId) -> Result<Option<Pulled>, Failed> {
     let mut restore: Box<dyn Restore> = shared.machine.restore().await?;
     let id = runtime::random_u64();
+    info!(target: GROUP, "transfer snapshot from {from}, id {id:016x}");
     let mut cut = None;
     for number in 0.. {
         let Some(piece) = ask(shared, from, id, number).await else { return Ok(None) };
@@ -56,7 +62,7 @@ async fn pull(shared: &Shared, from: NodeId) -> Result<Option<Pulled>, Failed> {
             None => break,
         }
     }
-    Ok(cut.map(|cut| Pulled { cut, restore }))
+    Ok(cut.map(|cut| Pulled { cut, restore, from, id }))
 }
 
 /// A piece; asked for again while it does not come.
@@ -100,7 +106,7 @@ pub(super) async fn install(shared: &Shared, pulled: Pulled) -> Result<(), Faile
     let Ok(_permit) = shared.machine_lock.acquire(1).await else {
         return Err(Failed("the machine is closed".into()));
     };
-    let index = pulled.cut.index;
+    let (index, from, id) = (pulled.cut.index, pulled.from, pulled.id);
     assert!(shared.applied.get() <= index, "whole-snapshots: {index} is behind the machine");
     // What waits is covered.
     shared.queue.borrow_mut().clear();
@@ -109,6 +115,7 @@ pub(super) async fn install(shared: &Shared, pulled: Pulled) -> Result<(), Faile
     assert!(index <= shared.machine.durable(), "whole-snapshots: {index} is not durable");
     shared.applied.set(index);
     shared.counters.add(|c| &c.snapshots_taken);
+    info!(target: GROUP, "transfer snapshot from {from}, index {index}, id {id:016x} completed");
     // Reads may wait for an entry that the snapshot covers.
     shared.end_reads();
     Ok(())

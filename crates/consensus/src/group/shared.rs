@@ -35,6 +35,9 @@ pub(super) enum Input {
 pub(super) struct Pulled {
     pub(super) cut: Cut,
     pub(super) restore: Box<dyn Restore>,
+    /// Who gave it, and the number under which it was asked for.
+    pub(super) from: NodeId,
+    pub(super) id: u64,
 }
 
 impl fmt::Debug for Pulled {
