@@ -161,9 +161,14 @@ fn failure_detector(api: &mut Api) {
             lines.iter().map(|(number, value)| format!("  {}:{value}\n", state_name(*number)));
         Ok(Answer::json(json!(lines.collect::<String>())))
     });
-    let why = "there is no other node that could be called down";
     let path = "/failure_detector/convict/{endpoint}";
-    api.cannot(Method::POST, path, "Calls a node down", why);
+    let text = "Takes a node for down at once, until it answers";
+    api.post(path, text, async |door: &Rc<Door>, call: &Call| {
+        let host_id = known(door, call.segment("endpoint"))?.member.host_id;
+        let convicted = membership::convict(host_id).await;
+        convicted.map_err(|why| Answer::refused(500, why))?;
+        Ok(Answer::done())
+    });
 }
 
 fn endpoints(door: &Door) -> Value {

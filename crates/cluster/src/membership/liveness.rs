@@ -1,8 +1,8 @@
 //! Which nodes live: each is asked directly, again and again. Runs on shard 0.
 //!
 //! Invariants
-//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, or has said
-//!    that it goes; not because one answer is late.
+//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, has said that it
+//!    goes, or was convicted by an operator; not because one answer is late. One that answers is up.
 //!  - *own-silence-is-not-theirs*: time in which this node itself did not run (it was paused, or
 //!    its processor was taken away) does not count: it could have heard nobody.
 //!  - *known-before-it-serves*: a node that starts has been heard by all that answer, on all their
@@ -21,6 +21,7 @@ use crate::registry::Cluster;
 use catalog::{Member, MemberState, Topology};
 use messaging::{CallError, Down, NotSent, Refusal, Target, ToShard};
 use model::Uuid;
+use runtime::Erased;
 use runtime::task::join_all;
 use runtime::time::{Instant, sleep, timeout, wall_micros};
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ const _: () = assert!(1 < PAUSED_PART, "own-silence-is-not-theirs: a pause of al
 pub(super) struct Heard {
     at: Instant,
     pulse: Pulse,
-    /// It has said goodbye since.
+    /// It has said goodbye since, or was convicted.
     is_gone: bool,
     /// How often it was seen to start anew.
     starts: u32,
@@ -80,6 +81,28 @@ fn life(heard: &Heard, now: Instant, down_after: Duration) -> Life {
     }
 }
 
+/// Takes another node for down at once, at an operator's word, instead of waiting until it was
+/// silent for long enough. If it answers all the same it is up again.
+pub fn convict(host_id: Uuid) -> Erased<'static, Result<(), String>> {
+    Erased::new(move || async move {
+        let convict = move || async move {
+            let membership = runtime::local::try_get::<Membership>();
+            let membership = membership.ok_or("this node is the only one of its cluster")?;
+            if host_id == membership.cluster.node().host_id {
+                return Err("a node does not convict itself".to_owned());
+            }
+            if !membership.heard.borrow().contains_key(&host_id) {
+                return Err(format!("nothing was heard of node {host_id} yet"));
+            }
+            tracing::warn!(target: "membership", "node {host_id} is convicted by an operator");
+            membership.hear_goodbye(host_id);
+            membership.tell().await;
+            Ok(())
+        };
+        runtime::on_shard(0, convict).await
+    })
+}
+
 impl Membership {
     /// A node has told how it is.
     pub(super) fn hear_pulse(&self, host_id: Uuid, pulse: Pulse) {
@@ -101,7 +124,7 @@ impl Membership {
         if let Some(heard) = self.heard.borrow_mut().get_mut(&host_id) {
             heard.is_gone = true;
             let now = life(heard, Instant::now(), self.config.down_after);
-            debug_assert!(!now.is_alive, "busy-is-not-dead: {host_id} has said goodbye");
+            assert!(!now.is_alive, "busy-is-not-dead: {host_id} is gone, and alive");
         }
     }
 

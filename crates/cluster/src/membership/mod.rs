@@ -39,6 +39,7 @@ use consensus::group::Start;
 use discovery::Known;
 pub use form::Phase;
 pub use group::{GroupMember, GroupView, cut_log, read_barrier, step_down, view};
+pub use liveness::convict;
 use liveness::AllHeard;
 use messaging::{Messaging, Policy, Verbs};
 use model::Uuid;

@@ -531,6 +531,32 @@ fn a_node_that_has_started_is_alive_for_all() {
 }
 
 #[test]
+#[test]
+fn who_is_convicted_is_down_at_once_and_up_when_it_answers() {
+    let mut nodes = Nodes::new(10, &[2, 1, 1], &[0]);
+    let all = [0, 1, 2];
+    all.iter().for_each(|number| nodes.start(*number));
+    nodes.wait(&all);
+    nodes.agree(&all);
+    let own = || async { runtime::local::get::<Cluster>().node().host_id };
+    let hosts = all.map(|number| nodes.run(number, own()));
+    nodes.crash(2);
+    nodes.world.run_for(SECOND);
+    assert_eq!([0, 1].map(|number| nodes.alive(number)), [2, 2]);
+    let convicted = nodes.run(0, membership::convict(hosts[2]));
+    assert_eq!(convicted, Ok(()));
+    assert_eq!([0, 1].map(|number| nodes.alive(number)), [1, 2]);
+    // One that lives is up again.
+    assert_eq!(nodes.run(0, membership::convict(hosts[1])), Ok(()));
+    nodes.world.run_for(SECOND);
+    assert_eq!(nodes.alive(0), 1);
+    let refused = nodes.run(0, membership::convict(hosts[0])).expect_err("itself");
+    assert!(refused.contains("does not convict itself"), "{refused}");
+    let stranger = Uuid::from_u128(7);
+    let refused = nodes.run(0, membership::convict(stranger)).expect_err("nobody knows it");
+    assert!(refused.contains("nothing was heard"), "{refused}");
+}
+
 fn who_goes_says_so() {
     let mut nodes = Nodes::new(9, &[2, 1, 1], &[0]);
     let all = [0, 1, 2];
