@@ -23,6 +23,7 @@ pub(crate) fn membership(
     Ok(membership::Config {
         seeds: seeds(values, listen.port())?,
         replaces: replaced(values)?,
+        ignores: ignored(values)?,
         listen,
         ping_timeout: millis("direct_failure_detector_ping_timeout_in_ms"),
         down_after: millis("failure_detector_timeout_in_ms"),
@@ -51,6 +52,20 @@ fn replaced(values: &Values) -> Result<String, String> {
         }
     }
     Ok(String::new())
+}
+
+/// The other nodes that are dead when this one replaces one: host ids and addresses.
+fn ignored(values: &Values) -> Result<Vec<String>, String> {
+    let option = "ignore_dead_nodes_for_replace";
+    let names = values.text(option).split(',').map(str::trim).filter(|name| !name.is_empty());
+    let found = names.map(|name| match model::Uuid::parse_str(name) {
+        Ok(id) => Ok(id.to_string()),
+        Err(_) => {
+            let found = address_of(name).map(|ip| ip.to_string());
+            found.ok_or_else(|| format!("option {option}: {name} is no host id and no address"))
+        }
+    });
+    found.collect()
 }
 
 /// Registers the option that may change, for [`Settings::refused`].
@@ -138,6 +153,21 @@ mod tests {
             [] => assert!(found.is_err(), "{options:?}: {found:?}"),
             _ => assert_eq!(found, Ok(expected.join(" ").trim().to_owned()), "{options:?}"),
         }
+    }
+
+    #[test]
+    fn nodes_that_are_dead_have_ids_or_addresses() {
+        let check = |text: &str, expected: Option<&str>| {
+            let mut values = Values::default();
+            let option = "ignore_dead_nodes_for_replace";
+            values.set(option, vec![text.to_owned()], Source::CommandLine).expect("an option");
+            let found = ignored(&values).map(|names| names.join(" ")).ok();
+            assert_eq!(found.as_deref(), expected, "{text}");
+        };
+        let id = "6b0f1d4e-7b8c-4c59-9a9e-3f1d5a7c2b10";
+        check("", Some(""));
+        check(&format!(" {} ,127.0.0.3,", id.to_uppercase()), Some(&format!("{id} 127.0.0.3")));
+        check("no.such.name.invalid", None);
     }
 
     #[test]

@@ -164,15 +164,23 @@ pub(super) struct Applicant {
     pub(super) member: Member,
     /// The host id, or the address, of the node in whose place it comes; empty: of none.
     pub(super) replaces: String,
+    /// The same of other nodes that are dead; none where it comes in nobody's place.
+    pub(super) ignores: Vec<String>,
 }
 
 impl Applicant {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = encode_member(&self.member);
-        debug_assert!(self.replaces.len() < 256, "one-form: a long name of a node");
-        // Nodes of versions that replace none do not know of more.
+        let names = || self.ignores.iter().chain([&self.replaces]);
+        debug_assert!(names().all(|name| name.len() < 256), "one-form: a long name of a node");
+        // Nodes of versions that replace none, or ignore none, do not know of more.
         if !self.replaces.is_empty() {
             put_text(&self.replaces, &mut out);
+            if !self.ignores.is_empty() {
+                debug_assert!(self.ignores.len() <= CONTACTS_MAX, "few: too many dead nodes");
+                out.put_u16(self.ignores.len() as u16);
+                self.ignores.iter().for_each(|name| put_text(name, &mut out));
+            }
         }
         out
     }
@@ -184,11 +192,17 @@ impl Applicant {
             true => String::new(),
             false => text(&mut cursor, "the node that is replaced")?,
         };
+        let ignores = match cursor.rest().is_empty() {
+            true => Vec::new(),
+            false => (0..count(&mut cursor, "dead nodes")?)
+                .map(|_| text(&mut cursor, "a dead node"))
+                .collect::<Result<Vec<String>, Damaged>>()?,
+        };
         ended(&cursor)?;
-        let has_form = !replaces.is_empty() || bytes.len() == encode_member(&member).len();
-        match has_form {
-            true => Ok(Applicant { member, replaces }),
-            false => Err(Damaged::new("a node without a name is replaced", 0)),
+        let applicant = Applicant { member, replaces, ignores };
+        match applicant.encode().len() == bytes.len() {
+            true => Ok(applicant),
+            false => Err(Damaged::new("a node without a name is replaced, or none ignored", 0)),
         }
     }
 }
@@ -381,9 +395,11 @@ mod tests {
             member in any_member(),
             why in ".{0,99}",
             replaces in "[a-z0-9.:-]{0,40}",
+            ignores in prop::collection::vec("[a-z0-9.:-]{0,40}", 0..4),
         ) {
             prop_assert_eq!(Acquaintance::decode(&acquaintance.encode()), Ok(acquaintance.clone()));
-            let applicant = Applicant { member, replaces };
+            let ignores = if replaces.is_empty() { Vec::new() } else { ignores };
+            let applicant = Applicant { member, replaces, ignores };
             prop_assert_eq!(Applicant::decode(&applicant.encode()), Ok(applicant));
             let answers =
                 [Answer::Accepted(acquaintance), Answer::Refused(why.clone()), Answer::Later(why)];
@@ -404,8 +420,9 @@ mod tests {
             byte: u8,
             garbage: Vec<u8>,
             replaces in "[a-z]{0,3}",
+            ignores in prop::collection::vec("[a-z]{0,2}", 0..3),
         ) {
-            let applicant = Applicant { member, replaces };
+            let applicant = Applicant { member, replaces, ignores };
             let mut changed = [applicant.encode(), Answer::Accepted(acquaintance).encode()];
             for bytes in &mut changed {
                 let at = place.index(bytes.len());

@@ -16,7 +16,7 @@ use crate::peers;
 use crate::registry::ChangeError;
 use crate::schema::{Catalog, Schema};
 use crate::uuids::time_uuid_now;
-use catalog::{Member, MemberState, TopologyChange, features};
+use catalog::{Member, MemberState, Topology, TopologyChange, features};
 use consensus::group::Start;
 use messaging::{Down, Messaging, Payload, Refusal, Reply, Request, Target, ToShard, Verbs};
 use model::Uuid;
@@ -181,24 +181,83 @@ fn comes_as(catalog: &Catalog, member: &Member) -> Member {
     Member { state, ..member.clone() }
 }
 
-/// How a node comes in the place of another one, which is dead and leaves at the same time.
-fn in_place_of(
-    catalog: &Catalog,
-    member: &Member,
+/// Who is dead when a node comes in the place of another one.
+struct Dead {
+    replaced: std::sync::Arc<Member>,
+    /// Others, which are lost then.
+    ignored: Vec<Uuid>,
+}
+
+/// The nodes of these names, by host id or address. Refused where one of them is alive, or another
+/// one is not: it would be waited for. In the words that people look for.
+fn dead(
+    topology: &Topology,
     replaces: &str,
+    ignores: &[String],
     alive: &[Uuid],
-) -> Result<Vec<TopologyChange>, String> {
-    let topology = &catalog.topology;
-    let is_it = |other: &&std::sync::Arc<Member>| {
-        other.host_id.to_string() == replaces || other.address.ip().to_string() == replaces
+) -> Result<Dead, String> {
+    let named = |name: &str| {
+        topology.present().find(|other| {
+            other.host_id.to_string() == name || other.address.ip().to_string() == name
+        })
     };
     debug_assert!(!replaces.is_empty(), "decided-in-order: nobody is replaced");
-    let Some(dead) = topology.present().find(is_it) else {
+    let Some(replaced) = named(replaces) else {
         return Err(format!("node {replaces}, which it is to replace, is none of the cluster"));
     };
-    let host_id = dead.host_id;
+    let host_id = replaced.host_id;
     if alive.contains(&host_id) {
         return Err(format!("node {host_id}, which it is to replace, is alive: decommission it"));
+    }
+    let mut ignored = Vec::new();
+    for name in ignores {
+        let Some(other) = named(name) else {
+            return Err(format!("ignored node {name} is not found in the cluster"));
+        };
+        if alive.contains(&other.host_id) {
+            return Err(format!("ignored node {} is alive", other.host_id));
+        }
+        ignored.push(other.host_id);
+    }
+    let is_down = |other: &&std::sync::Arc<Member>| {
+        let id = other.host_id;
+        !alive.contains(&id) && !topology.is_lost(id) && id != host_id && !ignored.contains(&id)
+    };
+    if let Some(other) = topology.present().find(is_down) {
+        return Err(format!(
+            "node {} is down and not ignored: data move only while all nodes are up. Start it, at \
+             {}, or name it in ignore_dead_nodes_for_replace, if it will not come back",
+            other.host_id, other.address
+        ));
+    }
+    ignored.retain(|id| *id != host_id);
+    ignored.sort_unstable();
+    ignored.dedup();
+    Ok(Dead { replaced: replaced.clone(), ignored })
+}
+
+/// How a node comes in the place of another one, which is dead and leaves at the same time.
+fn in_place_of(
+    topology: &Topology,
+    member: &Member,
+    all_dead: &Dead,
+) -> Result<Vec<TopologyChange>, String> {
+    let dead = &all_dead.replaced;
+    let host_id = dead.host_id;
+    match (dead.tokens.is_empty(), member.tokens.is_empty()) {
+        (true, false) => {
+            return Err(format!(
+                "Cannot replace the zero-token node {host_id} with one that owns tokens: start it \
+                 with join_ring=false"
+            ));
+        }
+        (false, true) => {
+            return Err(format!(
+                "Cannot replace the token-owning node {host_id} with a zero-token one: start it \
+                 with join_ring=true"
+            ));
+        }
+        _ => {}
     }
     if (&dead.data_center, &dead.rack) != (&member.data_center, &member.rack) {
         return Err(format!(
@@ -210,10 +269,8 @@ fn in_place_of(
     if !topology.enables(features::MOVES) {
         return Err(format!("not all nodes of the cluster can do that ({})", features::MOVES));
     }
-    let mut changes = Vec::new();
-    if !topology.is_lost(host_id) {
-        changes.push(TopologyChange::Lost(host_id));
-    }
+    let lost = all_dead.ignored.iter().chain([&host_id]).filter(|id| !topology.is_lost(**id));
+    let mut changes: Vec<_> = lost.map(|id| TopologyChange::Lost(*id)).collect();
     if dead.state == MemberState::Normal {
         changes.push(TopologyChange::Leave(host_id));
     }
@@ -251,7 +308,7 @@ impl Membership {
     }
 
     async fn let_in(&self, applicant: Applicant) -> Answer {
-        let Applicant { member, replaces } = applicant;
+        let Applicant { member, replaces, ignores } = applicant;
         // Who was said to make the cluster is asked before it has.
         let deadline = Instant::now() + JOIN_MAX / 3;
         let group = loop {
@@ -283,8 +340,8 @@ impl Membership {
             return accepted();
         }
         let lives = self.cluster.lives();
-        let alive: Vec<Uuid> =
-            lives.iter().filter(|(_, life)| life.is_alive).map(|(host, _)| *host).collect();
+        let others = lives.iter().filter(|(_, life)| life.is_alive).map(|(host, _)| *host);
+        let alive: Vec<Uuid> = others.chain([self.own().host_id]).collect();
         let decide = move |catalog: &Catalog| {
             if is_in(catalog, &member) {
                 return Ok(Vec::new());
@@ -295,7 +352,8 @@ impl Membership {
             if replaces.is_empty() {
                 return Ok(vec![TopologyChange::Set(comes_as(catalog, &member))]);
             }
-            in_place_of(catalog, &member, &replaces, &alive)
+            let dead = dead(&catalog.topology, &replaces, &ignores, &alive)?;
+            in_place_of(&catalog.topology, &member, &dead)
         };
         match self.cluster.change_topology(decide).await {
             Ok(()) => accepted(),
@@ -420,8 +478,8 @@ impl Membership {
         }
         let target =
             Target { shard: ToShard::At(0), ..Target::control(peers::host(contact.host_id)) };
-        let replaces = self.config.replaces.clone();
-        let payload = Applicant { member: self.own(), replaces }.encode().into();
+        let (replaces, ignores) = (self.config.replaces.clone(), self.config.ignores.clone());
+        let payload = Applicant { member: self.own(), replaces, ignores }.encode().into();
         let asked = self.messaging.call(target, JOIN, payload, JOIN_MAX).await;
         let answer = match asked {
             Ok(answer) => Answer::decode(&answer).map_err(|damaged| damaged.to_string())?,
@@ -518,7 +576,8 @@ impl Membership {
         let tell = |member: &std::sync::Arc<Member>| {
             let host = peers::host(member.host_id);
             let target = Target { shard: ToShard::At(0), ..Target::control(host) };
-            let applicant = Applicant { member: own.clone(), replaces: String::new() };
+            let applicant =
+                Applicant { member: own.clone(), replaces: String::new(), ignores: Vec::new() };
             self.messaging.call(target, JOIN, applicant.encode().into(), ANSWER_MAX)
         };
         join_all(others.map(tell)).await;
@@ -556,5 +615,76 @@ impl Membership {
         let is_in = self.cluster.topology().member(me).is_some();
         assert!(is_in, "in-before-it-speaks: {me} is not in the topology");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::topology::testing::{member, topology};
+    use std::collections::BTreeSet;
+
+    const PLACE: (&str, &str) = ("d1", "r1");
+
+    /// Three nodes that own tokens and one that does not.
+    fn four() -> Topology {
+        let nodes = [(1, &[1][..]), (2, &[2]), (3, &[3]), (4, &[])];
+        let moves = || BTreeSet::from([features::MOVES.to_owned()]);
+        let nodes = nodes.map(|(id, it)| Member { features: moves(), ..member(id, PLACE, it) });
+        topology(&nodes).apply(&TopologyChange::Enable(features::MOVES.to_owned()))
+    }
+
+    fn ids(numbers: &[u128]) -> Vec<Uuid> {
+        numbers.iter().copied().map(Uuid::from_u128).collect()
+    }
+
+    #[test]
+    fn who_is_replaced_or_ignored_is_dead_and_nobody_else() {
+        let topology = four();
+        let id = |number: u128| Uuid::from_u128(number).to_string();
+        let check = |replaces: &str, ignores: &[&str], alive: &[u128], expected: &str| {
+            let ignores: Vec<String> = ignores.iter().map(|name| name.to_string()).collect();
+            let found = match dead(&topology, replaces, &ignores, &ids(alive)) {
+                Ok(found) => format!("{} {:?}", found.replaced.address.ip(), found.ignored.len()),
+                Err(why) => why,
+            };
+            assert!(found.starts_with(expected), "{found}");
+        };
+        check("127.0.0.1", &[], &[2, 3, 4], "127.0.0.1 0");
+        check(&id(1), &["127.0.0.2", &id(2), &id(1)], &[3, 4], "127.0.0.1 1");
+        check(&id(1), &[], &[1, 2, 3, 4], &format!("node {}, which it is to replace, is a", id(1)));
+        check(&id(9), &[], &[1, 2, 3, 4], &format!("node {}, which it is to replace, is n", id(9)));
+        check(&id(1), &[&id(2)], &[2, 3, 4], &format!("ignored node {} is alive", id(2)));
+        check(&id(1), &["127.0.0.9"], &[2, 3, 4], "ignored node 127.0.0.9 is not found");
+        check(&id(1), &[&id(2)], &[4], &format!("node {} is down and not ignored", id(3)));
+        // Nobody waits for who is lost.
+        let topology = topology.apply(&TopologyChange::Lost(Uuid::from_u128(3)));
+        assert!(dead(&topology, &id(1), &[id(2)], &ids(&[4])).is_ok());
+    }
+
+    #[test]
+    fn who_is_ignored_is_lost_when_another_one_is_replaced() {
+        let topology = four();
+        let of = |number: u8, ignored: &[u128]| {
+            let replaced = topology.member(Uuid::from_u128(number.into())).expect("a node").clone();
+            Dead { replaced, ignored: ids(ignored) }
+        };
+        let new = member(7, PLACE, &[7]);
+        let joining = Member { state: MemberState::Joining, ..new.clone() };
+        let expected = [
+            TopologyChange::Lost(Uuid::from_u128(2)),
+            TopologyChange::Lost(Uuid::from_u128(1)),
+            TopologyChange::Leave(Uuid::from_u128(1)),
+            TopologyChange::Set(joining),
+        ];
+        assert_eq!(in_place_of(&topology, &new, &of(1, &[2])), Ok(expected.to_vec()));
+        let refused = |new: &Member, replaced| {
+            in_place_of(&topology, new, &of(replaced, &[])).expect_err("it is refused")
+        };
+        assert!(refused(&new, 4).starts_with("Cannot replace the zero-token node"));
+        let without = member(8, PLACE, &[]);
+        assert!(refused(&without, 1).starts_with("Cannot replace the token-owning node"));
+        assert!(in_place_of(&topology, &without, &of(4, &[])).is_ok());
+        assert!(refused(&member(7, ("d1", "r2"), &[7]), 1).contains("rack r1"));
     }
 }

@@ -79,6 +79,8 @@ pub struct Config {
     /// The host id, or the address, of the dead node in whose place this one comes when it joins;
     /// empty: of none.
     pub replaces: String,
+    /// Host ids or addresses of other nodes that are dead, and lost when it comes.
+    pub ignores: Vec<String>,
     /// Where this node listens for others.
     pub listen: SocketAddr,
     /// How long an answer to a ping is waited for.

@@ -216,6 +216,7 @@ async fn live(
     cluster::boot(BootConfig { node, ..config }).await.map_err(|error| error.to_string())?;
     let config = membership::Config {
         replaces: String::new(),
+        ignores: Vec::new(),
         seeds,
         listen,
         ping_timeout: Duration::from_millis(600),

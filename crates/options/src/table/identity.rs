@@ -66,7 +66,11 @@ pub(super) const ROWS: &[OptionRow] = &[
     text("replace_node_first_boot", "", "Host id of the dead node that this one replaces"),
     text("replace_address", "", "Address of the node that this one replaces; old name"),
     text("replace_address_first_boot", "", "The same, ignored after the first start"),
-    text("ignore_dead_nodes_for_replace", "", "Host ids of nodes that are dead meanwhile").idle(),
+    text(
+        "ignore_dead_nodes_for_replace",
+        "",
+        "Host ids or addresses, by commas, of other nodes that are dead when it replaces one",
+    ),
     text("recovery_leader", "", "Host id of the node that leads a recovery").live().idle(),
     text("host_id", "", "Host id of a new node; drawn by default").idle(),
     number("ring_delay_ms", "30000", "Milliseconds until others know of a change").idle(),

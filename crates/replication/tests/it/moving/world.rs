@@ -218,6 +218,7 @@ async fn live(orders: Orders) -> Result<(), String> {
     booted.map_err(|error| error.to_string())?;
     let config = membership::Config {
         replaces: String::new(),
+        ignores: Vec::new(),
         seeds: orders.seeds,
         listen: orders.listen,
         ping_timeout: Duration::from_millis(600),

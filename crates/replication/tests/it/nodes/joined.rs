@@ -30,6 +30,7 @@ async fn live(ip: IpAddr, seed: SocketAddr) {
     Coordinator::start(Config::new(Duration::ZERO)).await.expect("a start");
     let config = membership::Config {
         replaces: String::new(),
+        ignores: Vec::new(),
         seeds: vec![seed],
         listen: SocketAddr::new(ip, PORT),
         ping_timeout: Duration::from_millis(600),
