@@ -75,6 +75,25 @@ def tablets_of(node, host):
     return sum(host in str(row.replicas) for row in rows)
 
 
+def sizes(node, table):
+    """What each replica of each tablet of a table holds, by host; and who did not tell."""
+    name, session = table.split("."), node.connect()
+    [known] = session.execute("SELECT id FROM system_schema.tables WHERE keyspace_name = %s "
+                              "AND table_name = %s", name)
+    rows = list(session.execute("SELECT * FROM system.tablet_sizes WHERE table_id = %s",
+                                (known.id,)))
+    node.disconnect()
+    return ([{str(host): size for host, size in row.replicas.items()} for row in rows],
+            {str(host) for row in rows for host in row.missing_replicas or ()})
+
+
+def loads(node):
+    """How many tablets each node has, by host."""
+    rows = list(node.connect().execute("SELECT node, tablets_allocated FROM system.load_per_node"))
+    node.disconnect()
+    return {str(row.node): row.tablets_allocated for row in rows}
+
+
 def settle(node):
     rest(node, "/storage_service/quiesce_topology", "POST")
 
@@ -125,6 +144,11 @@ def test_one_joins_and_one_leaves_while_clients_work(nodes):
         settle(new)
         # It has its part, and what is told to drivers names it.
         assert tablets_of(nodes[0], host)
+        assert tablets_of(nodes[0], host) == metric(new, "tablets_count") == loads(new)[host]
+        held, missing = sizes(nodes[1], "tk.t")
+        assert len(held) == 16 and not missing
+        assert sum(host in of_tablet for of_tablet in held)
+        assert all(len(of_tablet) == 3 for of_tablet in held)
         assert 0 < metric(new, "streaming_total_incoming_bytes")
         # Its tablets came as files.
         assert 0 < metric(new, "streaming_total_incoming_sstables")

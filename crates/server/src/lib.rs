@@ -28,6 +28,7 @@ mod relabel;
 mod repair;
 mod reread;
 mod tables;
+mod tablets;
 mod views;
 
 use admin::metrics::relabel::{Relabelling, Rules};
@@ -185,6 +186,7 @@ async fn serve(plan: &Plan) -> Result<(), String> {
         tables::provide(bound);
         large_data::provide();
         views::provide();
+        tablets::provide();
     };
     runtime::on_all_shards(provide).await;
     tell_idle(&plan.values);

@@ -21,13 +21,15 @@ mod storage_counts;
 mod tables;
 
 use admin::metrics::{Filter, Sheet};
-use cluster::Cluster;
+use cluster::{Cluster, TableEntry};
+use model::Uuid;
 use native::Server;
 use node::version::version;
 use query::Processor;
 use replication::Coordinator;
 use replication::hints::Hints;
 use runtime::task::yield_if_needed;
+use std::rc::Rc;
 use storage::Storage;
 pub(crate) use tables::Tables;
 
@@ -86,8 +88,23 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     if let Some(traffic) = cluster::membership::links::traffic() {
         links::all(&mut sheet, &traffic);
     }
+    if let Some(cluster) = runtime::local::try_get::<Cluster>() {
+        let help = "Tablets that are on this shard.";
+        sheet.gauge("tablets_count", help, &[], tablets_of(&cluster, shard) as u64);
+        yield_if_needed().await;
+    }
     let rows = tables::of_shard(&mut sheet, tables).await;
     (sheet, rows)
+}
+
+/// How many tablets of all tables this node has on a shard.
+fn tablets_of(cluster: &Cluster, shard: u16) -> usize {
+    let (schema, me) = (cluster.schema(), cluster.node().host_id);
+    let of_table = |table: &Rc<TableEntry>| {
+        let here = |of: &&[(Uuid, u16)]| of.contains(&(me, shard));
+        table.replicas.iter().filter(here).count()
+    };
+    schema.tables().map(of_table).sum()
 }
 
 /// What is told once, by shard 0.

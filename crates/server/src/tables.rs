@@ -38,6 +38,14 @@ fn text(value: impl AsRef<str>) -> Vec<u8> {
     value.as_ref().as_bytes().to_vec()
 }
 
+/// An address as a value.
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(it) => it.octets().to_vec(),
+        IpAddr::V6(it) => it.octets().to_vec(),
+    }
+}
+
 /// Puts named values in the order of the table's columns.
 pub(crate) fn arranged(table: &str, rows: &[Named]) -> Vec<VirtualRow> {
     let schema = runtime::local::get::<Cluster>().schema();
@@ -152,12 +160,8 @@ struct Common<'c> {
 impl Common<'_> {
     fn row(&self) -> Named {
         let ip = self.address.ip();
-        let address = match ip {
-            IpAddr::V4(ip) => ip.octets().to_vec(),
-            IpAddr::V6(ip) => ip.octets().to_vec(),
-        };
         let mut row = vec![
-            ("address", address),
+            ("address", octets(ip)),
             ("port", i32::from(self.address.port()).to_be_bytes().to_vec()),
             ("client_type", text(self.kind)),
             ("connection_stage", text(self.stage)),

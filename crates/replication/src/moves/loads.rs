@@ -126,9 +126,9 @@ impl Loads {
 }
 
 /// What each node has told, and when.
-struct Told {
+pub(super) struct Told {
     at: Instant,
-    by: BTreeMap<model::Uuid, Vec<TableLoad>>,
+    pub(super) by: BTreeMap<model::Uuid, Vec<TableLoad>>,
 }
 
 /// What the leader keeps of it.
@@ -191,9 +191,9 @@ pub(super) fn is_enabled(coordinator: &Coordinator) -> bool {
     coordinator.cluster.topology().enables(features::TABLET_RESIZE)
 }
 
-/// Asks all nodes that live (*of-the-living*).
-async fn ask_all(coordinator: &Coordinator, before: &RefCell<Option<Told>>) -> (Loads, Told) {
-    let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
+/// Asks all nodes that live (*of-the-living*); what they told, and whether all have answered.
+pub(super) async fn ask_living(coordinator: &Coordinator) -> (Told, bool) {
+    let topology = coordinator.cluster.topology();
     let lives = |member: &&Arc<Member>| {
         !topology.is_lost(member.host_id) && coordinator.cluster.is_alive(member.host_id)
     };
@@ -210,6 +210,14 @@ async fn ask_all(coordinator: &Coordinator, before: &RefCell<Option<Told>>) -> (
             ),
         }
     }
+    assert!(told.by.len() <= members.len(), "of-the-living: more have answered than were asked");
+    (told, is_whole)
+}
+
+/// What the leader goes by, and what it is made of.
+async fn ask_all(coordinator: &Coordinator, before: &RefCell<Option<Told>>) -> (Loads, Told) {
+    let schema = coordinator.cluster.schema();
+    let (told, is_whole) = ask_living(coordinator).await;
     let heats = before.borrow().as_ref().map(|before| rates(before, &told)).unwrap_or_default();
     let sizes = by_table(&schema, bytes(&told));
     let mut heats = by_table(&schema, heats.into_iter());

@@ -51,6 +51,7 @@ mod lead;
 mod loads;
 mod pace;
 mod part;
+mod sizes;
 mod tablets;
 mod take;
 mod warm;
@@ -64,6 +65,7 @@ pub(crate) use give::{block, end, give};
 pub(crate) use loads::tell as tell_loads;
 pub use pace::Pace;
 pub use part::Giver;
+pub use sizes::{TabletSizes, sizes};
 pub(crate) use take::step;
 pub(crate) use warm::tell as tell_warm;
 
@@ -110,6 +112,8 @@ struct Moves {
     taking: Taking,
     /// Whose turn it is to remove data.
     clearing: Semaphore,
+    /// Whose turn it is to ask all nodes what their tablets hold.
+    looking: Semaphore,
     totals: Cell<Totals>,
     goals: loads::Goals,
     /// What the leader knows of tablets.
@@ -121,6 +125,7 @@ impl Moves {
         Moves {
             taking: Taking::default(),
             clearing: Semaphore::new(1, WAITING_MAX),
+            looking: Semaphore::new(1, WAITING_MAX),
             totals: Cell::default(),
             goals: loads::Goals::register(),
             kept: loads::Kept::default(),
@@ -128,7 +133,7 @@ impl Moves {
     }
 }
 
-/// Those that wait to remove data at most.
+/// Those that wait to remove data, or to look, at most.
 const WAITING_MAX: usize = 1024;
 
 /// Mistakes that tests plant on shard 0, to see them caught: in `runtime::local`. Release builds
