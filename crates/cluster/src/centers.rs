@@ -6,6 +6,8 @@
 //!  - *one-each*: a keyspace is at home in its racks where each replica is in a rack of its own,
 //!    and either all racks have one, or those that it names, or there is one replica.
 //!  - *quorum-is-there*: a keyspace has a quorum where as many nodes own tokens and are not lost.
+//!  - *last-stays*: the last node of a rack that a keyspace with tablets lists, or of a data center
+//!    that has copies of it, does not go before the keyspace does without.
 
 use crate::node::NodeInfo;
 use crate::schema::Schema;
@@ -157,6 +159,44 @@ pub fn thinned(schema: &Schema, before: &Topology, after: &Topology) -> Option<S
     None
 }
 
+/// The first keyspace with tablets that has copies in a rack or data center which loses its last
+/// node, for people. *last-stays*
+pub fn unracked(schema: &Schema, before: &Topology, after: &Topology) -> Option<String> {
+    let owns = |topology: &Topology, center: &str, rack: Option<&str>| {
+        topology.present().any(|it| {
+            it.state == MemberState::Normal
+                && !it.tokens.is_empty()
+                && it.data_center == center
+                && rack.is_none_or(|rack| rack == it.rack)
+        })
+    };
+    let goes = |center: &str, rack| owns(before, center, rack) && !owns(after, center, rack);
+    debug_assert!(before.version() <= after.version(), "last-stays: from later to earlier");
+    let with_tablets = schema.keyspaces.values().filter(|it| it.keyspace.initial_tablets.is_some());
+    for entry in with_tablets {
+        let Replication::PerDataCenter(factors) = &*entry.replication else { continue };
+        for (center, _) in factors.iter().filter(|(_, copies)| *copies != 0) {
+            let keyspace = &entry.keyspace.name;
+            let (count, racks) = factors.of(center);
+            assert!(count != 0, "last-stays: no copy of {keyspace} in {center}");
+            if goes(center, None) {
+                return Some(format!(
+                    "it is the last node of data center {center}, where keyspace {keyspace} has \
+                     RF = {count}"
+                ));
+            }
+            let mut racks = racks.unwrap_or_default().iter();
+            if let Some(rack) = racks.find(|rack| goes(center, Some(rack))) {
+                return Some(format!(
+                    "it is the last node of rack {rack} in data center {center}, in which keyspace \
+                     {keyspace} has a copy"
+                ));
+            }
+        }
+    }
+    None
+}
+
 /// What each keyspace of users lacks first.
 pub fn thin(schema: &Schema, topology: &Topology, me: &NodeInfo) -> Vec<Thin> {
     let mut nodes = BTreeMap::<&str, u32>::new();
@@ -220,6 +260,46 @@ mod tests {
         ];
         let found = data_centers(&topology(&members), &me);
         assert_eq!(found, [center("d1", &["r0", "r1"], 3), center("d2", &[], 0)]);
+    }
+
+    #[test]
+    fn the_last_of_a_rack_with_copies_is_named() {
+        let mut me = node(vec![Token(1)]);
+        me.data_center = "d1".to_owned();
+        me.host_id = model::Uuid::from_u128(1);
+        let members = [
+            member(1, ("d1", "r1"), &[1]),
+            member(2, ("d1", "r1"), &[2]),
+            member(3, ("d1", "r2"), &[3]),
+            member(4, ("d2", "r1"), &[4]),
+            member(5, ("d2", "r1"), &[]),
+        ];
+        let topology = topology(&members);
+        let check = |tablets: Option<u32>, options: &[(&str, &str)], host, expected: &str| {
+            let mut space = keyspace("ks", tablets);
+            let class = ("class", "NetworkTopologyStrategy");
+            let options = options.iter().chain([&class]);
+            let options = options.map(|(name, value)| (name.to_string(), value.to_string()));
+            space.replication = options.collect();
+            let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
+            let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
+            let complete =
+                empty.complete(changes, 5, &topology, me.here(), 1.0).expect("a keyspace");
+            let schema = empty.apply(&complete, model::Uuid::from_u128(2));
+            let after = topology.as_if_leaving(model::Uuid::from_u128(host));
+            let found = unracked(&schema, &topology, &after).unwrap_or_default();
+            assert!(found.starts_with(expected), "{found}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
+        };
+        let racks = [("d1", "['r1', 'r2']"), ("d2", "1")];
+        check(Some(0), &racks, 1, "");
+        check(Some(0), &racks, 3, "it is the last node of rack r2 in data center d1");
+        check(Some(0), &racks, 4, "it is the last node of data center d2");
+        check(Some(0), &racks, 5, "");
+        check(None, &[("d1", "2"), ("d2", "1")], 4, "");
+        check(Some(0), &[("d1", "2"), ("d2", "0")], 4, "");
+        check(Some(0), &[("d1", "2")], 3, "");
+        check(Some(0), &[("d1", "['r1']")], 3, "");
     }
 
     #[test]

@@ -114,7 +114,8 @@ mod tests {
         let row = of_tablet(&sizes()[1]);
         let value = |name: &str| row.iter().find(|(known, _)| *known == name).map(|it| &it.1[..]);
         let one = Uuid::from_u128(1);
-        let replicas = [&[0, 0, 0, 1, 0, 0, 0, 16][..], one.as_bytes(), &[0, 0, 0, 8], &[0; 7], &[7]];
+        let replicas =
+            [&[0, 0, 0, 1, 0, 0, 0, 16][..], one.as_bytes(), &[0, 0, 0, 8], &[0; 7], &[7]];
         assert_eq!(value("replicas"), Some(&replicas.concat()[..]));
         let two = Uuid::from_u128(2);
         let missing = [&[0, 0, 0, 1, 0, 0, 0, 16][..], two.as_bytes()];

@@ -149,7 +149,13 @@ async fn move_tablet(door: &Rc<Door>, call: &Call) -> Answered {
 }
 
 fn no_node(name: &str) -> Answer {
-    Answer::refused(400, format!("Node {name} is not found in the cluster"))
+    Answer::refused(
+        400,
+        format!(
+            "Node {name} is not found in the cluster: a node of that name does not belong to this \
+             cluster"
+        ),
+    )
 }
 
 /// The addresses of nodes.
@@ -167,6 +173,7 @@ pub(super) fn check_others(door: &Door) -> Result<(), Answer> {
 }
 
 /// Refuses where a node is down that all would have to wait for.
+/// In the words by which people look for it.
 fn check_up(nodes: &Nodes, but: &BTreeSet<Uuid>, help: &str) -> Result<(), Answer> {
     let is_down =
         |node: &&Node| !node.heard.is_up && !node.is_lost && !but.contains(&node.member.host_id);
@@ -175,8 +182,8 @@ fn check_up(nodes: &Nodes, but: &BTreeSet<Uuid>, help: &str) -> Result<(), Answe
     Err(Answer::refused(
         500,
         format!(
-            "node {host_id} at {address} is down, and data move only while all nodes are up: start \
-             it, or {help}"
+            "node {host_id} is down and not ignored: data move only while all nodes are up. Start \
+             it, at {address}, or {help}"
         ),
     ))
 }
@@ -190,6 +197,8 @@ async fn decommission(door: &Rc<Door>, call: &Call) -> Answered {
     let cluster = door.cluster.clone();
     let stop = move || turn_back(cluster.clone(), me);
     let leave = door.moves.leave(force);
+    let leave =
+        Box::pin(async { leave.await.map_err(|why| format!("Decommission failed: {why}")) });
     let id = begin(door, "decommission", (me, me.to_string()), Some(Box::new(stop)), leave)?;
     finished(id).await?;
     tracing::info!(target: "storage_service", "DECOMMISSIONED");
@@ -215,52 +224,61 @@ async fn remove(door: &Rc<Door>, call: &Call) -> Answered {
     let host = Uuid::parse_str(asked);
     let host = host.map_err(|_| Answer::refused(400, format!("not a host id: {asked}")))?;
     let nodes = Nodes::seen(&door.cluster);
-    let ignored = dead(&nodes, call.given("ignore_nodes").unwrap_or_default())?;
+    let ignored = call.given("ignore_nodes").unwrap_or_default();
+    let ignored = dead(&nodes, ignored, |host| format!("ignored node {host} is alive"))?;
     let known = nodes.all().iter().find(|node| node.member.host_id == host);
     if let Some(node) = known
         && !node.is_here
         && node.member.state == MemberState::Normal
     {
-        check_down(node)?;
+        check_down(node, |host| {
+            let address = node.address();
+            format!(
+                "the node being removed is alive, maybe you should use decommission instead? It is \
+                 {host} at {address}: nodetool -h {address} decommission"
+            )
+        })?;
         let help = "name it, too (nodetool removenode HOST_ID --ignore-dead-nodes ..)";
         check_up(&nodes, &ignored.iter().copied().chain([host]).collect(), help)?;
     }
     if known.is_some() && !ignored.is_empty() {
         declare_lost(&door.cluster, ignored.into_iter().filter(|it| *it != host).collect()).await?;
     }
-    let id =
-        begin(door, "remove node", (host, host.to_string()), None, door.moves.remove(host, force))?;
+    let removed = door.moves.remove(host, force);
+    let removed =
+        Box::pin(async { removed.await.map_err(|why| format!("Removenode failed: {why}")) });
+    let id = begin(door, "remove node", (host, host.to_string()), None, removed)?;
     finished(id).await?;
     Ok(Answer::done())
 }
 
-fn check_down(node: &Node) -> Result<(), Answer> {
-    let (host, address) = (node.member.host_id, node.address());
+/// `refusal` says what is wrong where it is up.
+fn check_down(node: &Node, refusal: impl FnOnce(Uuid) -> String) -> Result<(), Answer> {
     match node.heard.is_up {
         false => Ok(()),
-        true => Err(Answer::refused(
-            500,
-            format!(
-                "node {host} at {address} is alive: decommission it there (nodetool -h {address} \
-                 decommission), or stop it first if it is to be removed"
-            ),
-        )),
+        true => Err(Answer::refused(500, refusal(node.member.host_id))),
     }
 }
 
 /// Nodes that are named with commas between, by host id or address; all of them are down.
-fn dead(nodes: &Nodes, names: &str) -> Result<BTreeSet<Uuid>, Answer> {
+/// `refusal` says what is wrong where one is up.
+fn dead(
+    nodes: &Nodes,
+    names: &str,
+    refusal: impl Fn(Uuid) -> String,
+) -> Result<BTreeSet<Uuid>, Answer> {
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let found = names.map(|name| {
         let node = nodes.named(name).ok_or_else(|| no_node(name))?;
-        check_down(node).map(|()| node.member.host_id)
+        check_down(node, &refusal).map(|()| node.member.host_id)
     });
     found.collect()
 }
 
 async fn exclude(door: &Rc<Door>, call: &Call) -> Answered {
     let names = call.parameter("hosts").unwrap_or_default();
-    let hosts = dead(&Nodes::seen(&door.cluster), names)?;
+    let refusal = |host| format!("Cannot mark host {host} as excluded because it's alive");
+    let hosts = dead(&Nodes::seen(&door.cluster), names, refusal)?;
     if hosts.is_empty() {
         return Err(Answer::refused(400, "hosts: no node is named"));
     }

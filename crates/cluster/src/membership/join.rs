@@ -505,7 +505,8 @@ impl Membership {
             }
             Answer::Accepted(_) => Ok(None),
             Answer::Refused(why) => Err(format!(
-                "node {} at {} refuses to let this node into the cluster: {why}",
+                "the topology coordinator rejected request to join the cluster, says node {} at \
+                 {}: {why}",
                 contact.host_id, contact.address
             )),
             Answer::Later(why) => {

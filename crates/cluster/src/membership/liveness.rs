@@ -13,7 +13,7 @@
 
 use super::Membership;
 use super::form::{Phase, Pulse};
-use super::recovery::is_banned;
+use super::recovery::{banned_by, is_banned};
 use super::verbs::PING;
 use crate::event::Event;
 use crate::peers::{self, Life, Lives};
@@ -197,7 +197,7 @@ impl Membership {
                 ),
             },
             Err(error) if is_banned(&error) => {
-                self.expel(&format!("node {} says that it is banned", member.host_id));
+                self.expel(&banned_by(member.host_id));
             }
             Err(error) if is_goodbye(&error) => self.hear_goodbye(member.host_id),
             Err(_) => {}
@@ -293,6 +293,7 @@ impl Membership {
             if member.state != MemberState::Left {
                 return true;
             }
+            say_gone(member);
             let (address, port) = (member.client_address, member.client_port.unwrap_or(0));
             let has_it = |other: &Member| {
                 (other.client_address, other.client_port.unwrap_or(0)) == (address, port)
@@ -312,6 +313,15 @@ impl Membership {
         let activity = self.cluster.activity().unwrap_or_default();
         Pulse { phase: self.phase.get(), schema, activity }
     }
+}
+
+/// Says in the log that a node has left, in the words that launchers wait for.
+fn say_gone(member: &Member) {
+    let (host_id, address) = (member.host_id, member.address);
+    debug_assert!(member.state == MemberState::Left, "left-is-told: {host_id} is there");
+    tracing::info!(
+        target: "membership", "Notify node {host_id} at {address} has left the cluster"
+    );
 }
 
 /// Says in the log that a node serves clients, or answers no more, in the words that launchers wait

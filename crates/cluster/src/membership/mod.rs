@@ -39,8 +39,8 @@ use consensus::group::Start;
 use discovery::Known;
 pub use form::Phase;
 pub use group::{GroupMember, GroupView, cut_log, read_barrier, step_down, view};
-pub use liveness::convict;
 use liveness::AllHeard;
+pub use liveness::convict;
 use messaging::{Messaging, Policy, Verbs};
 use model::Uuid;
 use recovery::decide::{Generation, Promise};
@@ -287,16 +287,26 @@ fn moved(known: &Member, own: &Member) -> String {
     )
 }
 
+/// What a node is told that has left, in the words by which people look for it.
+fn parted(host_id: Uuid, is_lost: bool) -> String {
+    debug_assert!(!host_id.is_nil(), "up-is-ready: a node without a name has left");
+    let how = if is_lost {
+        "It was removed while it was down"
+    } else {
+        "This node was decommissioned and will not rejoin the ring"
+    };
+    format!(
+        "{how}: {host_id} has left its cluster. Start it with an empty data directory to let it \
+         join as a new one"
+    )
+}
+
 impl Membership {
     async fn take_part(self: &Rc<Self>) -> Result<(), String> {
         if let Some(me) = self.cluster.topology().member(self.own().host_id)
             && me.state == MemberState::Left
         {
-            let host_id = me.host_id;
-            return Err(format!(
-                "this node, {host_id}, has left its cluster and cannot come back: start it with \
-                 an empty data directory to let it join as a new one"
-            ));
+            return Err(parted(me.host_id, self.cluster.topology().is_lost(me.host_id)));
         }
         let own = self.own();
         if let Some(known) = self.cluster.topology().member(own.host_id)

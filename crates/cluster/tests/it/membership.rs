@@ -532,7 +532,6 @@ fn a_node_that_has_started_is_alive_for_all() {
 }
 
 #[test]
-#[test]
 fn who_is_convicted_is_down_at_once_and_up_when_it_answers() {
     let mut nodes = Nodes::new(10, &[2, 1, 1], &[0]);
     let all = [0, 1, 2];
@@ -558,6 +557,7 @@ fn who_is_convicted_is_down_at_once_and_up_when_it_answers() {
     assert!(refused.contains("nothing was heard"), "{refused}");
 }
 
+#[test]
 fn who_goes_says_so() {
     let mut nodes = Nodes::new(9, &[2, 1, 1], &[0]);
     let all = [0, 1, 2];

@@ -73,7 +73,7 @@ use crate::coordinator::{Coordinator, own_coordinator};
 use crate::wire::loads::decode_still;
 use crate::wire::verb;
 use cluster::schema::Catalog;
-use cluster::{Cluster, Member, MemberState, Stage, TopologyChange};
+use cluster::{Cluster, Member, MemberState, Stage, Topology, TopologyChange};
 use cluster::{features, membership};
 use model::Uuid;
 use reader::LocalFuture;
@@ -371,7 +371,8 @@ pub fn remove(host: Uuid, force: bool) -> Erased<'static, Result<(), String>> {
             }
             if cluster.is_alive(host) && cluster.topology().member(host).is_some_and(is_normal) {
                 return Err(format!(
-                    "node {host} is alive: decommission it, or stop it first if it is to be removed"
+                    "the node being removed is alive, maybe you should use decommission instead? It \
+                     is {host}"
                 ));
             }
             loop {
@@ -394,14 +395,49 @@ fn is_normal(member: &Arc<Member>) -> bool {
     member.state == MemberState::Normal
 }
 
+/// Whether nobody else owns tokens who neither joins nor leaves.
+fn is_last(topology: &Topology, host: Uuid) -> bool {
+    let owns = |it: &Member| it.state == MemberState::Normal && !it.tokens.is_empty();
+    debug_assert!(!host.is_nil(), "all-know: a node without a name leaves");
+    topology.member(host).is_some_and(|it| owns(it))
+        && !topology.present().any(|it| it.host_id != host && owns(it))
+}
+
+/// Why a node cannot leave that is to be removed, or leaves by itself; `None`: it can. In the words
+/// that people look for.
+fn bars(catalog: &Catalog, host: Uuid, removed: bool, force: bool) -> Option<String> {
+    let Catalog { schema, topology, .. } = catalog;
+    let after = topology.as_if_leaving(host);
+    debug_assert!(after.stage() == topology.stage(), "all-know: {:?}", after.stage());
+    match (is_last(topology, host), removed) {
+        (true, true) => Some(format!(
+            "node {host} cannot be removed because it is the last token-owning node in the cluster"
+        )),
+        (true, false) => {
+            Some("Cannot decommission the last token-owning node in the cluster".to_owned())
+        }
+        (false, _) if force => None,
+        (false, _) => {
+            let ill = cluster::centers::unracked(schema, topology, &after)?;
+            let how = if removed { "remove" } else { "decommission" };
+            Some(format!(
+                "node {how} rejected: Cannot remove the node because its removal would make some \
+                 existing keyspace RF-rack-invalid: {ill}"
+            ))
+        }
+    }
+}
+
 /// Why a node may not leave, whoever else is on the move; `None`: it may.
-fn refuses(catalog: &Catalog, host: Uuid, force: bool) -> Option<String> {
+fn refuses(catalog: &Catalog, host: Uuid, removed: bool, force: bool) -> Option<String> {
     let Catalog { schema, topology, .. } = catalog;
     if !topology.enables(features::MOVES) {
         return Some(format!("not all nodes of the cluster can do that ({})", features::MOVES));
     }
+    if let Some(why) = bars(catalog, host, removed, force) {
+        return Some(why);
+    }
     let after = topology.as_if_leaving(host);
-    debug_assert!(after.stage() == topology.stage(), "all-know: {:?}", after.stage());
     if !force && let Some(why) = tablets::why_stuck(schema, &after, host) {
         return Some(why);
     }
@@ -415,7 +451,7 @@ async fn begin_to_leave(cluster: &Cluster, host: Uuid, force: bool) -> Result<()
         if known.is_some_and(|known| known.state == MemberState::Leaving) {
             return Ok(Vec::new());
         }
-        match refuses(catalog, host, force) {
+        match refuses(catalog, host, false, force) {
             Some(why) => Err(why),
             None => Ok(vec![TopologyChange::Leave(host)]),
         }
@@ -439,11 +475,17 @@ fn removing(catalog: &Catalog, host: Uuid, force: bool) -> Result<Vec<TopologyCh
         Some(MemberState::Leaving) => Ok(lost.into_iter().collect()),
         Some(MemberState::Normal) => {
             if lost.is_some()
-                && let Some(why) = refuses(catalog, host, force)
+                && let Some(why) = refuses(catalog, host, true, force)
             {
                 return Err(why);
             }
             let leaves = topology.stage().is_none().then_some(TopologyChange::Leave(host));
+            // Also of one that was declared lost before.
+            if leaves.is_some()
+                && let Some(why) = bars(catalog, host, true, force)
+            {
+                return Err(why);
+            }
             Ok(lost.into_iter().chain(leaves).collect())
         }
     }
@@ -465,5 +507,27 @@ async fn left(cluster: &Cluster, host: Uuid) -> Result<(), String> {
             return Ok(());
         }
         sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::topology::testing::{member, topology};
+
+    #[test]
+    fn the_last_that_owns_tokens_is_known() {
+        let place = ("d1", "r1");
+        let leaves = Member { state: MemberState::Leaving, ..member(4, place, &[4]) };
+        let nodes = [member(1, place, &[1]), member(2, place, &[]), leaves];
+        let [one, two, three, four] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let alone = topology(&nodes);
+        assert_eq!(
+            [one, two, three, four].map(|it| is_last(&alone, it)),
+            [true, false, false, false]
+        );
+        let both = alone.apply(&TopologyChange::Set(member(3, place, &[3])));
+        assert!(!is_last(&both, one) && !is_last(&both, three));
+        assert!(is_last(&both.as_if_leaving(one), three));
     }
 }

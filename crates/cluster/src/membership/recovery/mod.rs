@@ -26,4 +26,4 @@ mod take;
 
 pub(super) use keep::kept;
 pub use run::{expelled, recover};
-pub(super) use take::{is_banned, serve};
+pub(super) use take::{banned_by, is_banned, serve};

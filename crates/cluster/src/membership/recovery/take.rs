@@ -10,7 +10,7 @@ use crate::group0::log::GroupLog;
 use crate::group0::machine::{place_fact, stored_place};
 use crate::membership::transport::number;
 use crate::membership::verbs::RECOVER;
-use crate::membership::{GROUP_ID, Membership};
+use crate::membership::{GROUP_ID, Membership, parted};
 use crate::peers;
 use catalog::facts;
 use catalog::{MemberState, TopologyChange};
@@ -340,7 +340,7 @@ impl Membership {
         if let Err(error) = &asked
             && is_banned(error)
         {
-            self.expel(&format!("node {of} says that it is banned from the cluster"));
+            self.expel(&banned_by(of));
         }
         Said::decode(&asked?).map_err(|damaged| CallError::Failed(damaged.to_string().into()))
     }
@@ -431,7 +431,7 @@ impl Membership {
         self.silent.set(true);
         let host_id = self.cluster.node().host_id;
         if self.expelled.borrow().is_none() && self.is_leaving() {
-            let text = format!("this node, {host_id}, has left its cluster: it was decommissioned");
+            let text = parted(host_id, false);
             tracing::info!(target: "membership", "{text}");
             self.expelled.replace(Some(text));
             self.expulsion.notify_all();
@@ -448,6 +448,11 @@ impl Membership {
             self.expulsion.notify_all();
         }
     }
+}
+
+/// Why a node stops that hears so, in the words by which people look for it.
+pub(in crate::membership) fn banned_by(host_id: Uuid) -> String {
+    format!("it received notification of being banned from the cluster from node {host_id}")
 }
 
 /// Whether the other node has banned this one.
