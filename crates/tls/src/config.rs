@@ -1,5 +1,7 @@
 //! From options and the bytes of their files to what rustls works with. Pure.
 
+mod pinned;
+
 use crate::files;
 pub use crate::options::ServerNames;
 use crate::options::{ClientAuth, Options};
@@ -133,7 +135,12 @@ fn verifier(
     if options.client_auth == ClientAuth::Optional {
         builder = builder.allow_unauthenticated();
     }
-    builder.build().map_err(|error| format!("{}: {error}", path.display()))
+    let built = builder.build().map_err(|error| format!("{}: {error}", path.display()))?;
+    // Between nodes, and where no list says of whom that is over.
+    if options.dials.is_none() || files.revoked.is_some() {
+        return Ok(built);
+    }
+    Ok(Arc::new(pinned::Pinned { of_chains: built, known: files::certificates(path, text)? }))
 }
 
 /// What the operator should know of a certificate that is used: it is not valid, or not for long.
@@ -180,9 +187,14 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, String> {
         .with_protocol_versions(&spoken.versions)
         .map_err(|error| format!("priority_string: {error}"))?
         .dangerous()
-        .with_custom_certificate_verifier(match trust.server_name {
-            ServerNames::Checked => verifier,
-            ServerNames::Any => Arc::new(AnyName(verifier)),
+        .with_custom_certificate_verifier(match (trust.server_name, &trust.revoked) {
+            (ServerNames::Checked, _) => verifier,
+            (ServerNames::Any, Some(_)) => Arc::new(AnyName(verifier)),
+            (ServerNames::Any, None) => {
+                let known = files::certificates(&trust.roots.0, &trust.roots.1)?;
+                let of_chains: Arc<dyn ServerCertVerifier> = Arc::new(AnyName(verifier));
+                Arc::new(pinned::Pinned { of_chains, known })
+            }
         });
     let mut config = match &trust.identity {
         None => builder.with_no_client_auth(),

@@ -309,6 +309,45 @@ fn shaken(dials: &tls::config::Ends, serves: &tls::config::Ends) -> [Result<(), 
     })
 }
 
+/// A node whose certificate is signed by itself and calls itself an authority, in its time or not.
+/// It trusts that one, or `trusted`.
+fn self_signed(until: i32, trusted: Option<&[u8]>) -> (tls::config::Ends, Vec<u8>) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+    let mut made = CertificateParams::new(["node".to_string()]).expect("a name");
+    made.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    (made.not_before, made.not_after) = (date_time_ymd(1970, 1, 1), date_time_ymd(until, 1, 1));
+    let key = KeyPair::generate().expect("a key");
+    let certificate = made.self_signed(&key).expect("a certificate").pem().into_bytes();
+    let options = Options {
+        truststore: Some("roots.pem".into()),
+        client_auth: ClientAuth::Required,
+        dials: Some(ServerNames::Any),
+        ..options()
+    };
+    let files = Files {
+        truststore: Some(trusted.unwrap_or(&certificate).to_vec()),
+        certificate: certificate.clone(),
+        key: key.serialize_pem().into_bytes(),
+        revoked: None,
+    };
+    (tls::config::ends(&options, &files).expect("a configuration"), certificate)
+}
+
+/// *the-same-bytes*
+#[test]
+fn a_node_is_trusted_whose_own_certificate_is_in_the_truststore() {
+    let (one, certificate) = self_signed(2120, None);
+    assert_eq!(shaken(&one, &one), [Ok(()), Ok(())]);
+    // Who has another one, whoever dials.
+    let (other, _) = self_signed(2120, Some(&certificate));
+    for [dials, serves] in [[&one, &other], [&other, &one]] {
+        let all = shaken(dials, serves);
+        assert!(all.iter().any(|it| matches!(it, Err(Failed::Refused(_)))), "{all:?}");
+    }
+    let (late, _) = self_signed(1971, None);
+    assert!(shaken(&late, &late).iter().any(Result::is_err), "it has expired");
+}
+
 #[test]
 fn a_revoked_node_is_refused_whoever_dials() {
     for is_told in [false, true] {
