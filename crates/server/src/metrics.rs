@@ -71,6 +71,7 @@ async fn of_shard(filter: &Filter, tables: Tables) -> (Sheet, Vec<tables::Row>) 
     }
     if let Some(coordinator) = runtime::local::try_get::<Coordinator>() {
         coordinator::traffic(&mut sheet).await;
+        coordinator::differences(&mut sheet, &coordinator);
         coordinator::batches(&mut sheet, &coordinator);
         coordinator::views(&mut sheet, &coordinator);
         coordinator::expiry(&mut sheet, &coordinator);

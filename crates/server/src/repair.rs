@@ -41,6 +41,7 @@ impl Repairs for Replicas {
             holding: wanted.holding.into_iter().map(Token).collect(),
             among: wanted.among,
             without: wanted.without,
+            is_small: wanted.is_small,
             at_once: wanted.at_once,
             how: How { forgets: self.forgets.get(), is_full: wanted.is_full, ..How::default() },
         };

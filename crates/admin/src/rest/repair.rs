@@ -86,9 +86,11 @@ fn options(operation: &mut Operation) {
         .takes("trace", Kind::Flag, "Not possible");
     const NOTHING: &str = "No difference";
     operation.takes("jobThreads", Kind::Integer, NOTHING);
-    for name in ["pullRepair", "small_table_optimization", "ignoreUnreplicatedKeyspaces"] {
+    for name in ["pullRepair", "ignoreUnreplicatedKeyspaces"] {
         operation.takes(name, Kind::Flag, NOTHING);
     }
+    const SMALL: &str = "Ranges as large as the same nodes have them, for tables of few rows";
+    operation.takes("small_table_optimization", Kind::Flag, SMALL);
 }
 
 /// The repairs that run.

@@ -58,6 +58,8 @@ pub struct Wanted {
     pub among: Option<BTreeSet<Uuid>>,
     /// Replicas on these are left out.
     pub without: BTreeSet<Uuid>,
+    /// Its tables are small: a range is not cut so that all shards have something to do.
+    pub is_small: bool,
     /// No more ranges at once than this; 0: as many as the memory allows.
     pub at_once: usize,
     pub how: How,
@@ -341,8 +343,9 @@ impl Coordinator {
         for id in &wanted.tables {
             let Some(table) = schema.table_by_id(*id) else { continue };
             let cuts = if wanted.is_primary { self.places().cuts(table) } else { Vec::new() };
-            // Tablets are of a size already.
-            let width = if table.replicas.is_empty() { WIDTH_MAX } else { u64::MAX };
+            // Tablets are of a size already; of what is small each range costs more than its rows.
+            let is_cut = table.replicas.is_empty() && !wanted.is_small;
+            let width = if is_cut { WIDTH_MAX } else { u64::MAX };
             let mut first = Token::MIN;
             loop {
                 let (replicas, end) = self.places().stretch(table, first);

@@ -385,6 +385,26 @@ pub(super) fn views(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
 }
 
 /// The batches that this shard keeps, mostly for other nodes.
+/// Reads whose replicas were not alike.
+pub(super) fn differences(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
+    let background = coordinator.background();
+    counters(
+        sheet,
+        &[
+            (
+                "storage_proxy_coordinator_foreground_read_repairs",
+                "Reads whose replicas differed, which were answered when these had been compared.",
+                background.differing(),
+            ),
+            (
+                "storage_proxy_coordinator_read_repairs_diff_found_total",
+                "Reads of which a replica lacked something, and was sent it.",
+                background.lacking(),
+            ),
+        ],
+    );
+}
+
 pub(super) fn batches(sheet: &mut Sheet, coordinator: &Rc<Coordinator>) {
     let held = coordinator.held();
     let help = "Logged batches that are kept until they are applied.";

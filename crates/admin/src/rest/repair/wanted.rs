@@ -25,6 +25,8 @@ pub struct Wanted {
     pub without: BTreeSet<Uuid>,
     /// Also what is known to agree is read.
     pub is_full: bool,
+    /// Its tables are small: a range is as large as the same nodes have it.
+    pub is_small: bool,
     /// No more ranges at once on a shard than this; 0: as many as the memory allows.
     pub at_once: usize,
 }
@@ -94,6 +96,7 @@ impl Wanted {
             among,
             without,
             is_full: call.flag("full", false)?,
+            is_small: call.flag("small_table_optimization", false)?,
             at_once,
             ..Wanted::default()
         })

@@ -39,7 +39,7 @@ impl Coordinator {
         let schema = &reading.table.schema;
         let mut all: Vec<FrozenMutation> = Vec::new();
         let mut next = ReadCommand { shape: RowShape::Whole, ..command.clone() };
-        let mut round = 1;
+        let (mut round, mut lacks) = (1, false);
         loop {
             let mut request = Asked::new(reading.table, &next, reading.until);
             if round == 1 && schema.is_counter() {
@@ -52,6 +52,11 @@ impl Coordinator {
             assert!(!who.is_empty(), "shown-is-there: nobody has answered");
             assert!(round <= ROUNDS_MAX, "bounded: {round} rounds");
             let merged = reconcile::merge(schema, &next, &stretches);
+            if !lacks && merged.repairs.iter().any(|repair| !repair.is_empty()) {
+                let lacking = &self.nodes.background.lacking;
+                lacking.set(lacking.get() + 1);
+                lacks = true;
+            }
             let again = plan.again(&who, &copies.candidates);
             if !self.is_planted(Planted::KeepsRepairs)
                 && let Err((failed, error)) =

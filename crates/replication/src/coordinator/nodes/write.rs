@@ -44,6 +44,8 @@ pub struct Background {
     missed: Cell<u64>,
     /// Reads whose replicas differed, since the start.
     pub(super) differing: Cell<u64>,
+    /// Reads of which some replica lacked something.
+    pub(super) lacking: Cell<u64>,
     /// Replicas that were sent what they lacked.
     pub(super) repairs: Cell<u64>,
 }
@@ -60,6 +62,10 @@ impl Background {
     /// How many reads found replicas that differ.
     pub fn differing(&self) -> u64 {
         self.differing.get()
+    }
+    /// How many reads found a replica that lacked something.
+    pub fn lacking(&self) -> u64 {
+        self.lacking.get()
     }
     /// How many times a replica was sent what it lacked.
     pub fn repairs(&self) -> u64 {

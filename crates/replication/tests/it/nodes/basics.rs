@@ -129,6 +129,7 @@ fn what_a_node_has_missed_a_read_brings() {
         let coordinator = coordinator();
         let background = coordinator.background();
         assert_eq!((background.differing(), background.repairs()), (10, 10));
+        assert_eq!(background.lacking(), 10);
     });
 }
 

@@ -593,6 +593,26 @@ fn old_deletions_are_compared_unless_they_count_as_forgotten() {
     assert_eq!((figures.fetched, figures.written, figures.sent), (1, 1, 1), "{figures:?}");
 }
 
+/// *each-once*: what is small is not cut into parts, and all of it is repaired.
+#[test]
+fn a_small_table_is_repaired_in_few_ranges() {
+    let ranges = |nodes: &mut Nodes, is_small| {
+        nodes.run(1, async move {
+            let watch = Rc::new(Watch::default());
+            let wanted = Wanted { is_small, ..wanted(&["r"])() };
+            coordinator().repair(wanted, watch.clone()).await.expect("a repair");
+            (watch.ranges.get(), watch.figures.get().fetched)
+        })
+    };
+    let mut nodes = Nodes::new(13, &[1, 2, 1]);
+    only(&nodes, &[0]);
+    nodes.run(0, async { write_rows(7, rows_of(7, row(1, 1, 1)), ONE).await.expect("a write") });
+    settle(&mut nodes);
+    // All three nodes have all of it.
+    assert_eq!(ranges(&mut nodes, true), (1, 1));
+    assert!(64 <= ranges(&mut nodes, false).0);
+}
+
 /// Replicas that are left out take no part; of tablets only those that hold a token.
 #[test]
 fn only_what_was_asked_for_is_repaired() {
