@@ -1,4 +1,5 @@
 """The REST API as a whole: what it says of itself, tasks, the ring, metrics, hostile requests."""
+import re
 import socket
 import threading
 import urllib.request
@@ -175,6 +176,8 @@ def test_a_repair_of_one_copy_has_succeeded(node, cql):
     status, answer = ask(node, "POST", "/storage_service/tablets/repair", ks="tk", table="t",
                          tokens="all")
     assert status == 200 and uuid.UUID(answer["tablet_task_id"])
+    said = f"Issued tablet repair by API request .* tablet_task_id={answer['tablet_task_id']}"
+    assert re.search(said, node.log.read_text())
 
 
 def test_log_levels_change_while_the_node_runs(node):

@@ -292,6 +292,12 @@ async fn tablets(door: &Rc<Door>, call: &Call) -> Answered {
     }
     let wanted = Wanted::of_tablets(door, call, entry.schema.id)?;
     let id = begin(door, Tables::one(&entry), wanted, &of_keyspace.replication)?;
+    // In the words that launchers wait for.
+    tracing::info!(
+        target: "repair",
+        "Issued tablet repair by API request table_id={} table={}.{} tokens={} tablet_task_id={id}",
+        entry.schema.id, name("ks"), name("table"), name("tokens")
+    );
     if call.flag("await_completion", true)? {
         super::work::finished(id).await?;
     }

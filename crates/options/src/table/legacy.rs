@@ -1,4 +1,5 @@
-//! Keys of Cassandra and of releases long gone that mean nothing here: a warning, not an error.
+//! Keys of Cassandra, of releases long gone, and of parts of ScyllaDB that are made in another way
+//! here, which mean nothing: a warning, not an error.
 
 /// By name.
 pub const LEGACY: &[&str] = &[
@@ -94,4 +95,28 @@ pub const LEGACY: &[&str] = &[
     "reduce_cache_capacity_to",
     "flush_largest_memtables_at",
     "stream_entire_sstables",
+    "abort_on_malformed_sstable_error",
+    "cdc_dont_rewrite_streams",
+    "compaction_large_data_records_per_sstable",
+    "consistent_rangemovement",
+    "enable_in_memory_data_store",
+    "enable_sstable_key_validation",
+    "enable_sstables_mc_format",
+    "enable_sstables_md_format",
+    "force_gossip_generation",
+    "group0_tombstone_gc_refresh_interval_in_ms",
+    "internode_compression_zstd_longterm_cpu_quota_refresh_period_ms",
+    "load_ring_state",
+    "logstor_directory",
+    "logstor_format_on_startup",
+    "lsa_reclamation_step",
+    "memory_allocator",
+    "memtable_flush_queue_size",
+    "object_storage_clients_memory_fraction",
+    "object_storage_connections_per_shard",
+    "override_decommission",
+    "sanitizer_report_backtrace",
+    "schema_registry_grace_period",
+    "sstable_summary_max_partitions_per_page",
+    "unsafe_ignore_truncation_record",
 ];

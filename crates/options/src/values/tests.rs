@@ -151,7 +151,16 @@ fn the_table_is_well_formed() {
         }
         assert!(!(row.is_live && row.is_of_line), "{}: a file never changes it", row.name);
     }
-    assert!(85 <= table::LEGACY.len());
+    assert!(109 <= table::LEGACY.len());
+}
+
+#[test]
+fn files_of_other_servers_are_taken_with_a_warning() {
+    let mut values = Values::default();
+    let text = "group0_tombstone_gc_refresh_interval_in_ms: 1000\ntrickle_fsync: true\n";
+    let warnings = values.read_file(text).expect("keys that mean nothing");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(values.read_file("no_such_option: 1\n").is_err());
 }
 
 #[test]

@@ -608,8 +608,9 @@ fn a_small_table_is_repaired_in_few_ranges() {
     only(&nodes, &[0]);
     nodes.run(0, async { write_rows(7, rows_of(7, row(1, 1, 1)), ONE).await.expect("a write") });
     settle(&mut nodes);
-    // All three nodes have all of it.
-    assert_eq!(ranges(&mut nodes, true), (1, 1));
+    // A range for each set of nodes in turn.
+    let (few, fetched) = ranges(&mut nodes, true);
+    assert!(few <= 16 && fetched == 1, "{few} {fetched}");
     assert!(64 <= ranges(&mut nodes, false).0);
 }
 
