@@ -1,6 +1,7 @@
 """Nodes join, leave and are removed where there are data: by what operators do, with what they see,
 and while clients write and read."""
 import contextlib
+import itertools
 import re
 import signal
 import time
@@ -197,7 +198,10 @@ def test_one_that_is_dead_is_removed_and_others_have_what_it_had(nodes):
         host = host_id(dead)
         dead.kill()
         nodes.nodes.remove(dead)
-        until(lambda: all(states(node)[dead.address] == "DN" for node in nodes))
+        # Who knows it better need not wait until they believe it.
+        for node in nodes:
+            rest(node, f"/failure_detector/convict/{host}", "POST")
+            assert states(node)[dead.address] == "DN"
         go_on()
         done = nodetool(nodes[0], "removenode", host)
         assert done.returncode == 0, done
@@ -349,6 +353,33 @@ def test_a_dead_one_is_replaced(nodes, same_address):
     check_rows(nodes, "QUORUM")
     check_rows(nodes, "ALL")
     dead.__exit__()
+
+
+def test_one_is_replaced_while_another_one_is_dead():
+    with Nodes(5) as nodes:
+        fill(nodes.connect())
+        dead = [nodes.nodes.pop(), nodes.nodes.pop()]
+        hosts = [host_id(node) for node in dead]
+        for node in dead:
+            node.kill()
+        for node, host in itertools.product(nodes, hosts):
+            rest(node, f"/failure_detector/convict/{host}", "POST")
+        new = nodes.add("--replace-node-first-boot", hosts[0])
+        with pytest.raises(RuntimeError, match=f"{hosts[1]} is down and not ignored"):
+            new.start(JOINS)
+        # By host id or address.
+        new.options += ["--ignore-dead-nodes-for-replace", dead[1].address]
+        new.start(JOINS)
+        until(lambda: states(nodes[0])[dead[1].address] == "XN")
+        assert dead[0].address not in states(nodes[0])
+        done = nodetool(nodes[0], "removenode", hosts[1])
+        assert done.returncode == 0, done
+        # The new one has its tablets.
+        settle(nodes[0])
+        check_rows(nodes, "QUORUM")
+        check_rows(nodes, "ALL")
+        for node in dead:
+            node.__exit__()
 
 
 def test_a_call_that_is_given_up_does_not_stop_it(nodes):

@@ -1,8 +1,9 @@
 //! Which nodes live: each is asked directly, again and again. Runs on shard 0.
 //!
 //! Invariants
-//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, has said that it
-//!    goes, or was convicted by an operator; not because one answer is late. One that answers is up.
+//!  - *busy-is-not-dead*: a node is down when it has not answered for `down_after`, has said that
+//!    it goes, or was convicted by an operator; not because one answer is late. One that answers is
+//!    up.
 //!  - *own-silence-is-not-theirs*: time in which this node itself did not run (it was paused, or
 //!    its processor was taken away) does not count: it could have heard nobody.
 //!  - *known-before-it-serves*: a node that starts has been heard by all that answer, on all their

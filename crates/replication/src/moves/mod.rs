@@ -371,8 +371,8 @@ pub fn remove(host: Uuid, force: bool) -> Erased<'static, Result<(), String>> {
             }
             if cluster.is_alive(host) && cluster.topology().member(host).is_some_and(is_normal) {
                 return Err(format!(
-                    "the node being removed is alive, maybe you should use decommission instead? It \
-                     is {host}"
+                    "the node being removed is alive, maybe you should use decommission instead? \
+                     It is {host}"
                 ));
             }
             loop {
