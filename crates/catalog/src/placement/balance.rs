@@ -58,6 +58,14 @@ impl Placed<'_> {
         self.weights.get(tablet).copied().unwrap_or(1).max(1)
     }
 
+    /// Replicas that a tablet with so many keeps, whoever leaves: those that are wanted, or as many
+    /// as it has.
+    fn least(&self, present: usize) -> usize {
+        let least = present.min(self.replication.total() as usize);
+        debug_assert!(least <= present, "no-worse: {least} of {present} replicas");
+        least
+    }
+
     fn heat(&self, tablet: usize) -> u64 {
         self.heats.get(tablet).copied().unwrap_or(0)
     }
@@ -130,7 +138,7 @@ pub fn stuck(topology: &Topology, tables: &[Placed<'_>], host: Uuid) -> Option<(
     for table in tables {
         for (tablet, of) in table.replicas.iter().enumerate().filter(|(_, of)| has(of)) {
             let to = planner.mended(topology, table, tablet);
-            if to.is_none_or(|to| has(&to) || to.len() < of.len()) {
+            if to.is_none_or(|to| has(&to) || to.len() < table.least(of.len())) {
                 return Some((table.table, tablet));
             }
         }
@@ -218,7 +226,8 @@ impl Planner {
                 && !topology.is_lost(host)
         };
         // One that lives goes when there is another one in its place, where the keyspace wants one.
-        if to.is_empty() || to.len() < of.len() && gone.clone().any(|(host, _)| is_there(*host)) {
+        let too_few = to.len() < table.least(of.len());
+        if to.is_empty() || too_few && gone.clone().any(|(host, _)| is_there(*host)) {
             return None;
         }
         let room = |node: &Node, gives: bool| match gives {

@@ -48,7 +48,7 @@ impl TabletOrder {
             return Err("a tablet stays on its shard of a node as long as that runs".to_owned());
         }
         if of.iter().any(|(host, _)| *host == to.0) {
-            return Err(format!("node {} has tablet {tablet} already", to.0));
+            return Err(format!("Tablet {tablet} has replica on {} already", to.0));
         }
         let getter = member(topology, to.0)?;
         if getter.state != MemberState::Normal || topology.is_lost(to.0) {

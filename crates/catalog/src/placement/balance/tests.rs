@@ -278,6 +278,14 @@ fn who_cannot_be_replaced_is_told() {
     let more = topology.apply(&TopologyChange::Set(member(4, ("d1", "r1"), &[7])));
     let leaving = more.apply(&TopologyChange::Leave(host));
     assert_eq!(stuck(&leaving, &placed(&tables), host), None);
+    // Nor has anybody to take one that is not wanted any more.
+    let leaving = topology.apply(&TopologyChange::Leave(host));
+    let mut fewer = tables.clone();
+    fewer[0].2 = Replication::Simple(2);
+    assert_eq!(stuck(&leaving, &placed(&fewer), host), None);
+    let gone = plan(&leaving, &placed(&fewer));
+    let stays = |next: &Move| next.to.len() == 2 && next.to.iter().all(|(it, _)| *it != host);
+    assert!(!gone.is_empty() && gone.iter().all(stays), "{gone:?}");
 }
 
 /// Without balance only those go that have to.
