@@ -10,7 +10,13 @@ use crate::session::Session;
 use cluster::{Authorizer, ChangeError, Cluster, Schema, centers, features};
 use functions::Engine;
 use plan::ddl::{Context, Rules, decide, function_definition, warnings};
+use runtime::time::{Instant, sleep};
+use std::time::Duration;
 use syntax::ast::SchemaStatement;
+
+/// How long a statement waits for tablets to follow, and between two looks at them.
+const FOLLOW_MAX: Duration = Duration::from_secs(3);
+const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 
 /// Executes a statement that changes the schema. `timestamp`: what is bound to a marker of its
 /// `USING TIMESTAMP`.
@@ -65,6 +71,7 @@ pub(crate) async fn execute(
         None => ResponseKind::Void,
     };
     if let Some(name) = replicated(statement) {
+        followed(&cluster, name).await;
         let thin = centers::thin(&cluster.schema(), &cluster.topology(), cluster.node());
         for thin in thin.iter().filter(|thin| thin.keyspace == name) {
             tracing::warn!(target: "schema", "{thin}");
@@ -76,6 +83,19 @@ pub(crate) async fn execute(
     let warnings = warnings.inspect(|(rule, _)| rule.iter().for_each(|rule| met.count(*rule)));
     let warnings = warnings.map(|(_, text)| text).collect();
     Ok(Response { warnings, ..Response::of(kind) })
+}
+
+/// Waits until the tablets of a keyspace have as many replicas as it wants now, but not for long:
+/// where there is little to move, statements that follow find it done.
+async fn followed(cluster: &Cluster, name: &str) {
+    let until = Instant::now() + FOLLOW_MAX;
+    let follows = || {
+        let schema = cluster.schema();
+        schema.keyspace(name).is_some_and(|entry| entry.keyspace.previous.is_some())
+    };
+    while follows() && Instant::now() < until {
+        sleep(FOLLOW_LOOK).await;
+    }
 }
 
 /// The keyspace whose replication it says.

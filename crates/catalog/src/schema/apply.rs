@@ -79,8 +79,8 @@ impl<L: Local> Schema<L> {
         }
         let follow = altered.initial_tablets.is_some() && !tables.is_empty();
         let known = keyspace.previous.as_ref().unwrap_or(&keyspace.replication);
-        debug_assert!(keyspace.previous.is_none() || follow, "followed: {} by none", altered.name);
-        let can = topology.allows(features::KEYSPACE_MULTI_RF_CHANGE);
+        // Where nobody leads nobody would take it away.
+        let can = topology.enables(features::KEYSPACE_MULTI_RF_CHANGE);
         // Where tablets have not followed an earlier change, they have what they had before that.
         (follow && can).then(|| fewer(known, &keyspace.replication))
     }

@@ -88,6 +88,8 @@ pub fn change<L>(
             let copies = copies.map(|(center, copies)| (center.to_owned(), copies.to_string()));
             let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
             made.replication = [class].into_iter().chain(copies).collect();
+            let follows = kind == 1 && variant & 2 == 0;
+            made.previous = follows.then(|| made.replication.clone());
             match kind {
                 0 => SchemaChange::CreateKeyspace(made),
                 _ => SchemaChange::AlterKeyspace(made),

@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *expanded*: a stored replication map names a strategy by its full class name and has a
 //!    factor for each data center; no shorthand is left in it.
+//!  - *nothing-by-omission*: a keyspace with tablets that is altered loses no copies in a data
+//!    center that the statement does not name.
 
 use super::properties::{Options, Properties, get, put};
 use super::racks::{copies, rack_list};
@@ -97,9 +99,10 @@ pub(super) fn alter(schema: &Schema, it: &AlterKeyspace, context: &Context) -> D
     let properties = Properties(&it.properties);
     check_common(&properties)?;
     if let Some(given) = strategy_options(&properties)? {
-        let replication = expand(name, &given, Some(&keyspace), context)?;
+        let mut replication = expand(name, &given, Some(&keyspace), context)?;
         context.rules.check_replication(name, &replication)?;
         if keyspace.initial_tablets.is_some() {
+            replication.retain(|(center, factor)| center == "class" || copies(factor) != 0);
             check_tablets_step(&keyspace.replication, &replication, &given, context)?;
             racks::check_more(schema, &keyspace, &replication, &context.data_centers)?;
         }
@@ -411,6 +414,15 @@ fn check_tablets_step(
             "'replication_factor' tag is not allowed when executing ALTER KEYSPACE with tablets, \
              please list the DCs explicitly",
         ));
+    }
+    // *nothing-by-omission*
+    let center = |(name, factor): &&(String, String)| name != "class" && copies(factor) != 0;
+    let named = |name: &str| get(given, name).is_some();
+    if let Some((center, _)) = before.iter().filter(center).find(|(name, _)| !named(name)) {
+        return Err(Error::Config(format!(
+            "Attempted to implicitly drop replicas in datacenter {center}. If this is the desired \
+             behavior, set replication factor to 0 in {center} explicitly."
+        )));
     }
     let copies = |options, center| get(options, center).map_or(0, copies);
     let mut centers: Vec<&str> = before.iter().chain(after).map(|(name, _)| &name[..]).collect();

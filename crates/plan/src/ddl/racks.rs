@@ -243,6 +243,8 @@ mod tests {
         };
         // Without tables nobody has to have any.
         assert_eq!(alter(&node, "'d1': 1, 'd2': 7"), Ok(()));
+        let omits = alter(&node, "'d2': 1").expect_err("a data center is left out");
+        assert!(omits.starts_with("Attempted to implicitly drop replicas in datacenter d1."));
         let table = node.decide("CREATE TABLE ks.t (k int PRIMARY KEY)").expect("a table");
         node.apply(table);
         for factors in ["'d1': 3", "'d1': 0, 'd2': 1", "'d1': 3, 'd2': 1"] {

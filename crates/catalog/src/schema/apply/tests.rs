@@ -1,5 +1,7 @@
 use super::*;
 use crate::schema::testing::*;
+use crate::topology::testing::{member, topology};
+use crate::topology::{Member, TopologyChange};
 use model::{ColumnKind, Type};
 
 fn version(number: u128) -> Uuid {
@@ -104,4 +106,47 @@ fn a_keyspace_takes_its_tables_with_it_and_gives_them_its_replication() {
     assert_eq!(*altered.by_id[&version(1)].replication, Replication::Simple(3));
     let dropped = next(&altered, vec![SchemaChange::DropKeyspace("ks".into())]).unwrap();
     assert!(dropped.keyspaces.is_empty() && dropped.by_id.is_empty());
+}
+
+/// And a second change meanwhile leaves what there was at first, where that was less.
+#[test]
+fn a_keyspace_keeps_what_it_had_until_its_tablets_have_followed() {
+    let feature = features::KEYSPACE_MULTI_RF_CHANGE.to_owned();
+    let can = Member { features: [feature.clone()].into(), ..member(1, ("d1", "r1"), &[1]) };
+    let topology = topology(&[can]).apply(&TopologyChange::Enable(feature));
+    let here = Here { host_id: Uuid::from_u128(1), shards: 1 };
+    let altered = |d1: u32, d2: u32| {
+        let mut altered = keyspace("ks", Some(4));
+        let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
+        let copies = [("d1", d1), ("d2", d2)].map(|(it, copies)| (it.into(), copies.to_string()));
+        altered.replication = [class].into_iter().chain(copies).collect();
+        altered
+    };
+    let change = |schema: &Schema, change| {
+        let complete = schema.complete(vec![change], 5, &topology, here, SCALE).expect("a change");
+        schema.apply(&complete, version(9))
+    };
+    let numbers = |schema: &Schema| {
+        let entry = schema.keyspace("ks").expect("the keyspace");
+        let counted = ["d1", "d2"].map(|center| entry.replication.counted_in(center));
+        (entry.keyspace.previous.is_some(), counted)
+    };
+    let empty = Schema::empty(version(0));
+    let schema = change(&empty, SchemaChange::CreateKeyspace(altered(1, 3)));
+    // There is nothing that could follow.
+    let none = change(&schema, SchemaChange::AlterKeyspace(altered(3, 1)));
+    assert_eq!(numbers(&none), (false, [3, 1]));
+    let columns = [("p", "int", ColumnKind::PartitionKey)];
+    let schema = change(&schema, SchemaChange::CreateTable(table("ks", "t", 1, &columns)));
+    let schema = change(&schema, SchemaChange::AlterKeyspace(altered(3, 1)));
+    assert_eq!(numbers(&schema), (true, [1, 1]));
+    let schema = change(&schema, SchemaChange::AlterKeyspace(altered(2, 5)));
+    assert_eq!(numbers(&schema), (true, [1, 1]));
+    let present = schema.keyspace("ks").expect("the keyspace").keyspace.clone();
+    let durable = Keyspace { durable_writes: false, ..present.clone() };
+    let schema = change(&schema, SchemaChange::AlterKeyspace(durable));
+    assert_eq!(numbers(&schema), (true, [1, 1]));
+    let settled = Keyspace { previous: None, ..present };
+    let schema = change(&schema, SchemaChange::AlterKeyspace(settled));
+    assert_eq!(numbers(&schema), (false, [2, 5]));
 }
