@@ -111,9 +111,9 @@ mod tests {
         assert!(ALL.is_sorted_by(|a, b| a < b), "{ALL:?}");
         let some = without(&[LWT.to_owned(), "UNKNOWN".to_owned()].into());
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,\
-                     KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
-                     REQUESTS_TOGETHER,TABLETS,\
-                     TABLET_RESIZE,VIEWS";
+                     KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,\
+                     PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
+                     REQUESTS_TOGETHER,TABLETS,TABLET_RESIZE,VIEWS";
         assert_eq!(joined(&some), names);
     }
 }

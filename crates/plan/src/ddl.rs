@@ -66,8 +66,8 @@ pub struct Context {
     pub rules: Rules,
     /// Whether all nodes of the cluster can have views and indexes.
     pub has_views: bool,
-    /// Whether they count levels by what each tablet has, so that keyspaces with tablets may get any
-    /// number of copies at once.
+    /// Whether they count levels by what each tablet has, so that keyspaces with tablets may get
+    /// any number of copies at once.
     pub changes_many: bool,
     /// Whether they can have logs of changes, and whether there are streams of the ring for them.
     pub has_cdc: bool,

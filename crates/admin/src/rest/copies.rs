@@ -3,7 +3,8 @@
 //! `global_topology_requests`, and goes by what the schema says, whichever node was asked.
 //!
 //! Invariants
-//!  - *one-task*: a keyspace has one such task that goes on; another change meanwhile is of it, too.
+//!  - *one-task*: a keyspace has one such task that goes on; another change meanwhile is of that,
+//!    too.
 
 use super::task_manager::refused;
 use super::{Answer, Door};

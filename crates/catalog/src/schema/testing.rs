@@ -82,14 +82,7 @@ pub fn change<L>(
     let aggregate = || total((space, thing), ty.clone(), takes.clone(), variant);
     Some(match kind {
         0 | 1 => {
-            let mut made = keyspace(space, Some(u32::from(variant) + 1));
-            made.durable_writes = variant & 1 == 0;
-            let copies = [("dc1", 1 + variant % 3), ("dc2", variant / 3)];
-            let copies = copies.map(|(center, copies)| (center.to_owned(), copies.to_string()));
-            let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
-            made.replication = [class].into_iter().chain(copies).collect();
-            let follows = kind == 1 && variant & 2 == 0;
-            made.previous = follows.then(|| made.replication.clone());
+            let made = replicated(space, kind == 1, variant);
             match kind {
                 0 => SchemaChange::CreateKeyspace(made),
                 _ => SchemaChange::AlterKeyspace(made),
@@ -193,6 +186,20 @@ pub fn view(base: &TableSchema, variant: u8, id: u128) -> TableSchema {
     let keys = &made.columns[..2];
     let lives_by_marker = View::must_live_by_marker(base, keys, &view);
     made.view = Some(Box::new(View { lives_by_marker, ..view }));
+    made
+}
+
+/// A keyspace with tablets and some number of copies; where it `may_follow`, perhaps one whose
+/// tablets follow.
+fn replicated(name: &str, may_follow: bool, variant: u8) -> Keyspace {
+    let mut made = keyspace(name, Some(u32::from(variant) + 1));
+    made.durable_writes = variant & 1 == 0;
+    let copies = [("dc1", 1 + variant % 3), ("dc2", variant / 3)];
+    let copies = copies.map(|(center, copies)| (center.to_owned(), copies.to_string()));
+    let class = ("class".to_owned(), "NetworkTopologyStrategy".to_owned());
+    made.replication = [class].into_iter().chain(copies).collect();
+    let follows = may_follow && variant & 2 == 0;
+    made.previous = follows.then(|| made.replication.clone());
     made
 }
 

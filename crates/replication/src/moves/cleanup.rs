@@ -59,6 +59,7 @@ impl Touched {
     /// Whether there is something to remove, and nobody is on the move. Who leaves may turn back.
     fn is_due(&self, me: Uuid) -> bool {
         let (topology, schema) = &*self.seen.borrow();
+        debug_assert!(!me.is_nil(), "removed-for-good: a node without a name");
         let waits = !is_normal(topology, me) || is_moving(topology, schema);
         !waits && !self.tables.borrow().is_empty()
     }
@@ -67,6 +68,7 @@ impl Touched {
 /// Removes what this node has given away, or has got in vain, soon after nobody is on the move.
 /// Runs for ever.
 pub(super) async fn follow(coordinator: Rc<Coordinator>) {
+    assert!(runtime::shard_id() == 0, "removed-for-good: another shard than the first removes");
     let touched = Touched::new(&coordinator);
     let clean = async {
         let me = coordinator.cluster.node().host_id;

@@ -133,6 +133,8 @@ impl Tally {
 
     /// Adds what a level requires of a side.
     fn add(&mut self, level: Consistency, factors: &Factors, is_beside: bool) {
+        let in_order = is_beside || self.parts.iter().all(|part| !part.is_beside);
+        debug_assert!(in_order, "both-sides: the side that is read comes first, {:?}", self.parts);
         let part =
             |scope, required| Part { scope, is_beside, required, answered: 0, waited_for: 0 };
         let one = match level {

@@ -280,6 +280,7 @@ impl Coordinator {
         };
         let mut there = side().count() as u32;
         let mut here = side().filter(|replica| replica.is_local_dc).count() as u32;
+        debug_assert!(there as usize <= replicas.len(), "of-its-own: {there} of {replicas:?}");
         if is_planted(Mistake::CountsWanted) {
             (there, here) = (copies.total(), copies.total());
         }

@@ -147,8 +147,8 @@ proptest! {
         }
         prop_assert!(tally.is_met());
         prop_assert_eq!(tally.received(), tally.required());
-        let sides = [(read, Sides::is_read as fn(Sides) -> bool), (beside, Sides::is_written_beside)];
-        for (factors, is_on) in sides {
+        let is_read: fn(Sides) -> bool = Sides::is_read;
+        for (factors, is_on) in [(read, is_read), (beside, Sides::is_written_beside)] {
             let passed_by: Vec<Candidate> = (0..candidates.len())
                 .filter(|at| !answered.contains(at) && is_on(candidates[*at].sides))
                 .map(|at| candidates[at])
@@ -159,8 +159,8 @@ proptest! {
                 Consistency::EachQuorum => factors.each.iter().any(|(_, copies)| 0 < *copies),
                 _ => 0 < factors.total,
             };
-            let is_read = reads && is_enough(level, &factors, &passed_by);
-            prop_assert!(!is_read, "{level:?}: {answered:?} of {candidates:?}");
+            let is_passed_by = reads && is_enough(level, &factors, &passed_by);
+            prop_assert!(!is_passed_by, "{level:?}: {answered:?} of {candidates:?}");
         }
     }
 
