@@ -36,6 +36,7 @@ pub mod options;
 pub mod paxos;
 pub mod placement;
 pub mod plan;
+mod planted;
 pub mod range;
 pub mod rate;
 pub mod reconcile;

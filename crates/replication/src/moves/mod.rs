@@ -62,6 +62,7 @@ pub use by_hand::move_tablet;
 pub use cleanup::cleanup;
 pub(crate) use give::{block, end, give};
 
+pub use crate::planted::Planted;
 pub(crate) use loads::tell as tell_loads;
 pub use pace::Pace;
 pub use part::Giver;
@@ -70,6 +71,7 @@ pub(crate) use take::step;
 pub(crate) use warm::tell as tell_warm;
 
 use crate::coordinator::{Coordinator, own_coordinator};
+use crate::planted::is_planted;
 use crate::wire::loads::decode_still;
 use crate::wire::verb;
 use cluster::schema::Catalog;
@@ -135,34 +137,6 @@ impl Moves {
 
 /// Those that wait to remove data, or to look, at most.
 const WAITING_MAX: usize = 1024;
-
-/// Mistakes that tests plant on shard 0, to see them caught: in `runtime::local`. Release builds
-/// have none of them.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
-    /// A node says that it has taken what it gets, and has not.
-    TakesNothing,
-    /// Stages follow each other though nodes may not know them.
-    WaitsForNobody,
-    /// What was asked for in a session is written when that is over.
-    WritesLate,
-    /// A node removes what it gives away while others may read it there.
-    RemovesEarly,
-    /// Who leads next takes the stage in which it finds the cluster for done.
-    SkipsStages,
-    /// A node serves clients before it has what it owns.
-    ServesEarly,
-    /// Levels are of what keyspaces want, and not of what tablets have.
-    CountsWanted,
-    /// Writes are counted on the side that is read alone.
-    CountsOneSide,
-}
-
-pub(crate) fn is_planted(planted: Planted) -> bool {
-    let is_it = |it: Rc<Planted>| *it == planted;
-    cfg!(debug_assertions) && runtime::local::try_get::<Planted>().is_some_and(is_it)
-}
 
 fn note(change: impl FnOnce(&mut Totals)) {
     if let Some(moves) = runtime::local::try_get::<Moves>() {

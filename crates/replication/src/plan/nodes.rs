@@ -13,7 +13,7 @@
 
 use super::quorum;
 use crate::options::Consistency;
-use crate::placement::Sides;
+use cluster::placement::Sides;
 use smallvec::SmallVec;
 use std::fmt;
 use std::rc::Rc;

@@ -55,7 +55,7 @@ pub fn choose(candidates: &[Candidate], mut draw: impl FnMut(u64) -> u64) -> Sma
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Sides;
+    use cluster::placement::Sides;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
