@@ -249,6 +249,11 @@ impl Schedule {
         if !self.nodes.serves(node) {
             return;
         }
+        self.alter_to(node, copies, delay);
+    }
+
+    /// A node asks for so many copies of the keyspace with tablets, in a while.
+    fn alter_to(&mut self, node: usize, copies: usize, delay: Duration) {
         self.altered = self.altered.max(Some(copies));
         self.nodes.begin(node, async move {
             runtime::time::sleep(delay).await;
@@ -467,6 +472,27 @@ impl Schedule {
         self.finish()
     }
 
+    /// One of four nodes has each tablet, then three, while what one of them tells two others takes
+    /// as long as all that: it is acknowledged by the first, and read at those that come.
+    pub(super) fn run_slow(seed: u64, mistake: Option<Planted>) -> Vec<String> {
+        let mut schedule = Schedule::with(seed, Prng::from_seed(seed), (1, 4), mistake);
+        schedule.truncates = false;
+        schedule.run_for(1000);
+        let leader = schedule.leader().expect("a leader");
+        let others: Vec<usize> =
+            schedule.members().into_iter().filter(|it| *it != leader).collect();
+        let delay = Duration::from_millis(400);
+        others[1..].iter().for_each(|other| schedule.nodes.set_delay(others[0], *other, delay));
+        schedule.nodes.world.run_for(SECOND / 2);
+        for copies in [3, 1, 3, 1, 3, 1, 3] {
+            schedule.alter_to(leader, copies, Duration::ZERO);
+            schedule.nodes.world.run_for(5 * SECOND / 2);
+        }
+        let none = Duration::ZERO;
+        others[1..].iter().for_each(|other| schedule.nodes.set_delay(others[0], *other, none));
+        schedule.finish()
+    }
+
     /// Faults are over: what is wrong?
     fn finish(&mut self) -> Vec<String> {
         self.bury();
@@ -563,6 +589,15 @@ fn tablets_split_and_merge_while_nodes_come_and_go() {
 fn keyspaces_get_any_number_of_copies_while_nodes_come_and_go() {
     for seed in runtime::sim::seeds(4) {
         let wrong = Schedule::of_copies(seed, None).run();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
+    }
+}
+
+/// *both-sides*
+#[test]
+fn what_is_written_slowly_is_read_where_it_is_to_be() {
+    for seed in runtime::sim::seeds(2) {
+        let wrong = Schedule::run_slow(seed, None);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }
 }
