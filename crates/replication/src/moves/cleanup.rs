@@ -91,12 +91,14 @@ pub(super) async fn follow(coordinator: Rc<Coordinator>) {
 
 /// Removes what is due now.
 async fn clean(coordinator: &Coordinator, touched: &Touched) {
-    if let Err(why) = nobody_writes(coordinator).await {
-        tracing::debug!(target: "moves", "what was given away stays for now: {why}");
-        return sleep(PAUSE).await;
-    }
+    // What moves from now on is due again: those that write to it may not be waited for here.
     let tables = touched.tables.take();
     debug_assert!(!tables.is_empty(), "removed-for-good: nothing was due");
+    if let Err(why) = nobody_writes(coordinator).await {
+        tracing::debug!(target: "moves", "what was given away stays for now: {why}");
+        touched.tables.borrow_mut().extend(tables);
+        return sleep(PAUSE).await;
+    }
     if let Err(why) = remove(coordinator, tables.clone()).await {
         tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
         // So does the end of the next move.
