@@ -262,6 +262,13 @@ mod tests {
         assert_eq!(found, [center("d1", &["r0", "r1"], 3), center("d2", &[], 0)]);
     }
 
+    fn schema_of(space: model::Keyspace, topology: &Topology, me: &NodeInfo) -> Schema {
+        let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
+        let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
+        let complete = empty.complete(changes, 5, topology, me.here(), 1.0).expect("a keyspace");
+        empty.apply(&complete, model::Uuid::from_u128(2))
+    }
+
     #[test]
     fn the_last_of_a_rack_with_copies_is_named() {
         let mut me = node(vec![Token(1)]);
@@ -281,11 +288,7 @@ mod tests {
             let options = options.iter().chain([&class]);
             let options = options.map(|(name, value)| (name.to_string(), value.to_string()));
             space.replication = options.collect();
-            let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
-            let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
-            let complete =
-                empty.complete(changes, 5, &topology, me.here(), 1.0).expect("a keyspace");
-            let schema = empty.apply(&complete, model::Uuid::from_u128(2));
+            let schema = schema_of(space, &topology, &me);
             let after = topology.as_if_leaving(model::Uuid::from_u128(host));
             let found = unracked(&schema, &topology, &after).unwrap_or_default();
             assert!(found.starts_with(expected), "{found}");
@@ -318,11 +321,7 @@ mod tests {
             let mut space = keyspace("ks", None);
             let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
             space.replication = options.collect();
-            let empty = Schema::of_system(model::Uuid::from_u128(1), me.shards);
-            let changes = vec![catalog::SchemaChange::CreateKeyspace(space)];
-            let complete =
-                empty.complete(changes, 5, &topology, me.here(), 1.0).expect("a keyspace");
-            let schema = empty.apply(&complete, model::Uuid::from_u128(2));
+            let schema = schema_of(space, &topology, &me);
             let found = thin(&schema, &topology, &me);
             let told: Vec<_> =
                 found.iter().map(|it| (it.center.as_deref(), it.copies, it.nodes)).collect();
