@@ -99,10 +99,15 @@ async fn clean(coordinator: &Coordinator, touched: &Touched) {
         touched.tables.borrow_mut().extend(tables);
         return sleep(PAUSE).await;
     }
-    if let Err(why) = remove(coordinator, tables.clone()).await {
-        tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
-        // So does the end of the next move.
-        touched.failed.borrow_mut().extend(tables);
+    match remove(coordinator, tables.clone()).await {
+        Ok(Removed::All) => {}
+        // It may turn back.
+        Ok(Removed::Kept) => touched.tables.borrow_mut().extend(tables),
+        Err(why) => {
+            tracing::warn!(target: "moves", "{why}; nodetool cleanup removes it");
+            // So does the end of the next move.
+            touched.failed.borrow_mut().extend(tables);
+        }
     }
 }
 
@@ -179,23 +184,29 @@ pub fn cleanup(tables: Vec<TableId>) -> Erased<'static, Result<(), String>> {
             if topology.member(coordinator.cluster.node().host_id).is_none() {
                 return Ok(());
             }
-            remove(&coordinator, tables.into_iter().collect()).await
+            remove(&coordinator, tables.into_iter().collect()).await.map(drop)
         };
         runtime::on_shard(0, clean).await
     })
 }
 
+/// What became of what was to be removed.
+enum Removed {
+    All,
+    /// Who leaves, or has left, keeps what it has.
+    Kept,
+}
+
 /// Removes all of tables that this node has no part of.
-async fn remove(coordinator: &Coordinator, all: BTreeSet<TableId>) -> Result<(), String> {
+async fn remove(coordinator: &Coordinator, all: BTreeSet<TableId>) -> Result<Removed, String> {
     let moves = runtime::local::try_get::<Moves>().ok_or("the node starts or stops")?;
     // *not-while-it-gets*
     let _turn = moves.clearing.acquire(1).await.map_err(|error| error.to_string())?;
     let me = coordinator.cluster.node().host_id;
     for table in all {
         let (topology, schema) = (coordinator.cluster.topology(), coordinator.cluster.schema());
-        // Who leaves, or has left, keeps what it has.
         if !is_normal(&topology, me) {
-            return Ok(());
+            return Ok(Removed::Kept);
         }
         let Some(entry) = schema.table_by_id(table) else { continue };
         if is_moving(&topology, &schema) {
@@ -210,7 +221,7 @@ async fn remove(coordinator: &Coordinator, all: BTreeSet<TableId>) -> Result<(),
             with_group(STREAMING, clear_table(table, ranges)).await?;
         }
     }
-    Ok(())
+    Ok(Removed::All)
 }
 
 /// Ranges that touch as one.
