@@ -151,6 +151,7 @@ fn serve_moves(verbs: &mut Verbs) {
         let page = with_group(STREAMING, page).await;
         if let Ok(page) = &page {
             moves::note_given(page.len());
+            moves::keep_given(page.len()).await;
         }
         reply(page)
     });
@@ -231,6 +232,7 @@ async fn block(request: &Request) -> Result<Payload, Refusal> {
     let block = moves::block(asked).await;
     let block = block.map_err(|why| Refusal::new(RefusalKind::Failed, why))?;
     moves::note_given(block.len());
+    moves::keep_given(block.len()).await;
     Ok(Payload::with_body(Vec::new(), block))
 }
 

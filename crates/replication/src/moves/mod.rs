@@ -23,8 +23,8 @@
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
 //!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
-//! as rows elsewhere; as fast as it may be ([`Pace`]). What clients asked for of it is read into
-//! the caches before they ask here ([`warm`]).
+//! as rows elsewhere; as fast as clients hardly feel ([`Pace`]). What they asked for of it is read
+//! into the caches before they ask here ([`warm`]).
 //!
 //! Whoever leads next goes on with the stage in which it finds the cluster; what was begun before
 //! is asked for again, and does no harm twice.
@@ -47,6 +47,7 @@ mod cleanup;
 mod fewer;
 mod files;
 mod give;
+mod governor;
 mod lead;
 mod loads;
 mod pace;
@@ -65,6 +66,7 @@ pub(crate) use give::{block, end, give};
 pub use crate::planted::Planted;
 pub(crate) use loads::tell as tell_loads;
 pub use pace::Pace;
+pub(crate) use pace::keep_given;
 pub use part::Giver;
 pub use sizes::{TabletSizes, sizes};
 pub(crate) use take::step;
@@ -193,6 +195,11 @@ pub struct Totals {
     /// Which were read ahead into caches.
     pub partitions_warmed: u64,
     pub bytes_given: u64,
+}
+
+/// Bytes a second that may move here for the sake of clients; 0: as many as can. On shard 0.
+pub fn bound() -> u64 {
+    pace::bound()
 }
 
 /// What this node takes now; `None`: nothing. On shard 0.

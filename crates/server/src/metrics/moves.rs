@@ -54,6 +54,11 @@ pub(super) fn all(sheet: &mut Sheet) {
              write_both_read_old, 3 write_both_read_new.",
             taken.map_or(0, |it| it.stage as u64 + 1),
         ),
+        (
+            "streaming_bound_bytes",
+            "Bytes a second that may move because clients would wait for longer; 0: no bound.",
+            moves::bound(),
+        ),
     ];
     gauges(sheet, &rows);
 }
