@@ -12,6 +12,8 @@
 //!    once. Then [`Catalog::apply`] cannot fail; whoever orders commands sees to it.
 //!  - *versions-differ*: the schema has another version after each of its changes.
 
+mod conversions;
+
 use crate::facts;
 use crate::features;
 use crate::grants::consequences;
@@ -277,6 +279,7 @@ impl<L: Local> Catalog<L> {
     ) -> Result<Command, String> {
         let Moment { micros, random, host_id, shards, scale } = moment;
         changes.iter().try_for_each(|change| self.check_moves(change))?;
+        changes.iter().try_for_each(|change| self.check_conversions(change))?;
         let here = Here { host_id, shards };
         let complete = self.schema.complete(changes, micros, &self.topology, here, scale)?;
         let of = |change| consequences(&self.access, &self.schema, change, creator);

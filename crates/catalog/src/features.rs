@@ -68,6 +68,9 @@ pub const BACKUPS: &str = "BACKUPS";
 /// Requests of a coordinator to one replica travel as one message.
 pub const REQUESTS_TOGETHER: &str = "REQUESTS_TOGETHER";
 
+/// Keyspaces without tablets are given some. No version can do it yet.
+pub const VNODES_TO_TABLETS: &str = "VNODES_TO_TABLETS";
+
 /// All that this version can do, in the order of their names.
 pub const ALL: &[&str] = &[
     BACKUPS,

@@ -35,4 +35,4 @@ pub use command::{Catalog, CatalogImage, Command, Moment};
 pub use placement::Replication;
 pub use rows::DamagedSchema;
 pub use schema::{KeyspaceEntry, Schema, SchemaChange, TableEntry, TableKind};
-pub use topology::{Member, MemberState, Side, Stage, Topology, TopologyChange};
+pub use topology::{Member, MemberState, Side, Stage, StorageMode, Topology, TopologyChange};

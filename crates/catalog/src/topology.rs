@@ -19,6 +19,9 @@
 //!  - *all-have-it*: a feature is enabled when all nodes have it that are there and not lost.
 //!  - *never-less*: what is enabled stays, and no node is there that lacks it, but lost ones.
 //!  - *versions-grow*: each change has a later version than the one before.
+//!  - *nobody-meanwhile*: while keyspaces are given tablets no node joins or leaves
+//!    ([`crate::placement::conversion`]).
+//!  - *only-meanwhile*: how a node is to store such keyspaces is said only while there are some.
 //!  - *round-trip*: what [`mutations`] stores, [`load`] gives back.
 
 use crate::features;
@@ -116,6 +119,33 @@ impl Stage {
     }
 }
 
+/// How a node stores the tables of keyspaces that are given tablets, or is to from its next start
+/// on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StorageMode {
+    /// By the ring, as before.
+    Ring,
+    /// By the tablets that they are to have.
+    Tablets,
+}
+
+impl StorageMode {
+    const ALL: [(StorageMode, &'static str); 2] =
+        [(StorageMode::Ring, "vnodes"), (StorageMode::Tablets, "tablets")];
+
+    /// As `system.topology` and operators call it.
+    pub fn name(self) -> &'static str {
+        let (mode, name) = StorageMode::ALL[self as usize];
+        assert!(mode == self, "round-trip: {self:?} has another name");
+        name
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<StorageMode> {
+        StorageMode::ALL.iter().find(|(_, known)| *known == name).map(|(mode, _)| *mode)
+    }
+}
+
 /// Who owns the ring while nodes move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -182,6 +212,12 @@ pub enum TopologyChange {
     Balance(bool),
     /// The ring has these streams: those before that are still to be known, and one set more.
     Streams(Arc<Streams>),
+    /// A keyspace begins to be given tablets.
+    Convert(String),
+    /// A node is to store such keyspaces so, from its next start on.
+    Intend(Uuid, StorageMode),
+    /// A keyspace has tablets, or is to have none after all.
+    Converted(String),
 }
 
 /// The nodes of the cluster. Plain data: shards share it.
@@ -198,6 +234,10 @@ pub struct Topology {
     stays: bool,
     /// Of tables without tablets.
     streams: Arc<Streams>,
+    /// The keyspaces that are given tablets.
+    converting: BTreeSet<String>,
+    /// How nodes are to store them, as far as that was said.
+    intended: BTreeMap<Uuid, StorageMode>,
 }
 
 impl Topology {
@@ -245,6 +285,16 @@ impl Topology {
     /// The streams that changes of tables without tablets go to.
     pub fn streams(&self) -> &Arc<Streams> {
         &self.streams
+    }
+
+    /// The keyspaces that are given tablets.
+    pub fn converting(&self) -> &BTreeSet<String> {
+        &self.converting
+    }
+
+    /// How a node is to store them from its next start on.
+    pub fn intended(&self, host_id: Uuid) -> StorageMode {
+        self.intended.get(&host_id).copied().unwrap_or(StorageMode::Ring)
     }
 
     /// The side that is read.
@@ -304,8 +354,12 @@ impl Topology {
     /// Whether a change can be made; the reason why not names the node and the thing.
     pub fn check(&self, change: &TopologyChange) -> Result<(), String> {
         let member = match change {
+            TopologyChange::Convert(keyspace) => return self.check_convert(keyspace),
+            TopologyChange::Intend(host_id, _) => return self.check_intend(*host_id),
+            TopologyChange::Converted(keyspace) => return self.check_converting(keyspace),
             TopologyChange::Left(host_id) => {
                 self.check_still()?;
+                self.check_none_converts()?;
                 return self.check_present(*host_id).map(drop);
             }
             TopologyChange::Lost(host_id) => return self.check_lost(*host_id),
@@ -342,8 +396,11 @@ impl Topology {
             if before.state != member.state {
                 return Err(format!("node {host_id} is {}", before.state.name()));
             }
-        } else if !member.tokens.is_empty() {
-            self.check_still()?;
+        } else {
+            self.check_none_converts()?;
+            if !member.tokens.is_empty() {
+                self.check_still()?;
+            }
         }
         for other in self.present().filter(|other| other.host_id != host_id) {
             // Who takes the place of another one has its tokens, and perhaps its address.
@@ -400,6 +457,7 @@ impl Topology {
             return Err(format!("node {host_id} is {} already", member.state.name()));
         }
         self.check_still()?;
+        self.check_none_converts()?;
         let others = self.present().filter(|other| other.host_id != host_id);
         match others.filter(|it| it.state == MemberState::Normal && !it.tokens.is_empty()).count() {
             0 => Err(format!("node {host_id} is the last one that owns tokens")),
@@ -447,6 +505,55 @@ impl Topology {
         }
     }
 
+    /// *nobody-meanwhile*
+    fn check_none_converts(&self) -> Result<(), String> {
+        match self.converting.iter().next() {
+            None => Ok(()),
+            Some(keyspace) => Err(format!(
+                "keyspace {keyspace} is being migrated to tablets: nodes join and leave when that \
+                 is finalized (nodetool migrate-to-tablets finalize {keyspace})"
+            )),
+        }
+    }
+
+    fn check_convert(&self, keyspace: &str) -> Result<(), String> {
+        self.check_still()?;
+        if let Some(mover) = self.movers().next() {
+            return Err(format!("node {} is {}", mover.host_id, mover.state.name()));
+        }
+        let mut lost = self.present().filter(|member| self.is_lost(member.host_id));
+        if let Some(lost) = lost.next() {
+            return Err(format!("node {} was declared lost: remove it first", lost.host_id));
+        }
+        match self.intended.values().any(|mode| *mode == StorageMode::Tablets) {
+            _ if !self.enables(features::VNODES_TO_TABLETS) => {
+                let feature = features::VNODES_TO_TABLETS;
+                Err(format!("not every node can migrate keyspaces to tablets ({feature})"))
+            }
+            true => Err("Another migration is in progress, and nodes are marked for it: start \
+                         this one when that is finalized"
+                .to_owned()),
+            false if self.converting.contains(keyspace) => {
+                Err(format!("keyspace {keyspace} is being migrated to tablets already"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn check_intend(&self, host_id: Uuid) -> Result<(), String> {
+        match self.converting.is_empty() {
+            true => Err("no migration is in progress: start that of a keyspace first".to_owned()),
+            false => self.check_present(host_id).map(drop),
+        }
+    }
+
+    fn check_converting(&self, keyspace: &str) -> Result<(), String> {
+        match self.converting.contains(keyspace) {
+            true => Ok(()),
+            false => Err(format!("keyspace {keyspace} is not being migrated to tablets")),
+        }
+    }
+
     fn check_feature(&self, feature: &str) -> Result<(), String> {
         match self.to_enable().contains(feature) {
             true => Ok(()),
@@ -487,6 +594,18 @@ impl Topology {
             TopologyChange::Leave(host_id) => next.set_state(*host_id, MemberState::Leaving),
             TopologyChange::Balance(balances) => next.stays = !balances,
             TopologyChange::Streams(streams) => next.streams = streams.clone(),
+            TopologyChange::Convert(keyspace) => {
+                next.converting.insert(keyspace.clone());
+            }
+            TopologyChange::Intend(host_id, mode) => {
+                next.intended.insert(*host_id, *mode);
+            }
+            TopologyChange::Converted(keyspace) => {
+                next.converting.remove(keyspace);
+                if next.converting.is_empty() {
+                    next.intended.clear();
+                }
+            }
             TopologyChange::Advance(stage) => next.stage = Some(*stage),
             TopologyChange::Arrive => {
                 next.stage = None;
@@ -508,6 +627,8 @@ impl Topology {
         assert!(count <= next.members.len(), "gone-for-good: a node is forgotten");
         debug_assert!(self.lost.is_subset(&next.lost), "lost-for-good: {:?}", next.lost);
         debug_assert!(self.enabled.is_subset(&next.enabled), "never-less: {:?}", next.enabled);
+        let named = next.intended.is_empty() || !next.converting.is_empty();
+        assert!(named, "only-meanwhile: {:?} for no keyspace", next.intended);
         let known = self.stage.is_some() == (self.session != 0);
         assert!(known, "stage-by-stage: session {} of {:?}", self.session, self.stage);
         if next.stage != self.stage {
@@ -543,14 +664,24 @@ pub fn mutation(after: &Topology, changes: &[TopologyChange], timestamp: i64) ->
             | TopologyChange::Enable(_)
             | TopologyChange::Advance(_)
             | TopologyChange::Streams(_)
+            | TopologyChange::Convert(_)
             | TopologyChange::Balance(_) => {}
+            TopologyChange::Intend(host_id, _) => drop(changed.insert(*host_id)),
+            TopologyChange::Converted(_) => changed.extend(after.members.keys()),
             // Who that was is not said any more.
             TopologyChange::Arrive => changed.extend(after.members.keys()),
         }
     }
     let members = changed.iter().filter_map(|host_id| after.member(*host_id));
     let has_streams = changes.iter().any(|it| matches!(it, TopologyChange::Streams(_)));
-    write(after, members, Replaces { streams: has_streams, all: false }, timestamp)
+    let converts = |it: &TopologyChange| {
+        matches!(
+            it,
+            TopologyChange::Convert(_) | TopologyChange::Intend(..) | TopologyChange::Converted(_)
+        )
+    };
+    let conversions = changes.iter().any(converts);
+    write(after, members, Replaces { streams: has_streams, conversions, all: false }, timestamp)
 }
 
 /// All of a topology, in place of what there was.
@@ -558,12 +689,15 @@ pub fn whole(topology: &Topology, timestamp: i64) -> FrozenMutation {
     let count = topology.members.len() as u64;
     debug_assert!(count <= topology.version, "versions-grow: {count} nodes by fewer changes");
     let streams = !topology.streams.is_empty();
-    write(topology, topology.members(), Replaces { streams, all: true }, timestamp)
+    let conversions = !topology.converting.is_empty();
+    write(topology, topology.members(), Replaces { streams, conversions, all: true }, timestamp)
 }
 
 /// What is written besides what always is.
 struct Replaces {
     streams: bool,
+    /// Which keyspaces are given tablets, and how nodes are to store them.
+    conversions: bool,
     /// What there was is deleted.
     all: bool,
 }
@@ -585,6 +719,10 @@ fn write<'m>(
     }
     let set =
         |texts: Vec<String>| Some(Value::Set(texts.into_iter().map(String::into_bytes).collect()));
+    if replaces.conversions {
+        let names = set(topology.converting.iter().cloned().collect());
+        partition.statics(vec![("nereid_converting", names)]);
+    }
     let lost = topology.lost.iter().map(|host_id| host_id.as_bytes().to_vec()).collect();
     let session = Uuid::from_u128(u128::from(topology.session));
     let stage = topology.stage.map_or(Some(Value::Null), |stage| text(stage.name()));
@@ -603,7 +741,7 @@ fn write<'m>(
         debug_assert!(!member.rack.is_empty(), "round-trip: a node without a rack");
         let tokens: Vec<String> = member.tokens.iter().map(|token| token.0.to_string()).collect();
         let joined = tokens.join(",");
-        let cells = vec![
+        let mut cells = vec![
             ("address", inet(member.address.ip())),
             ("client_address", inet(member.client_address)),
             ("client_port", int(member.client_port.map_or(-1, i32::from))),
@@ -620,6 +758,11 @@ fn write<'m>(
             ("tokens", set(tokens)),
             ("tokens_string", text(&joined)),
         ];
+        if replaces.conversions {
+            let mode = topology.intended.get(&member.host_id);
+            let mode = mode.map_or(Some(Value::Null), |mode| text(mode.name()));
+            cells.push(("intended_storage_mode", mode));
+        }
         partition.row(&[member.host_id.as_bytes()], cells);
     }
     partition.freeze()
@@ -652,6 +795,10 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
             let streams = Streams::decode(bytes).map_err(|it| damaged(it.to_string()))?;
             topology.streams = Arc::new(streams);
         }
+        topology.converting = texts(row, "nereid_converting")
+            .ok_or_else(|| damaged("nereid_converting is no set of texts".to_owned()))?
+            .into_iter()
+            .collect();
         topology.stays = row.get("tablet_balancing_enabled").is_some_and(|it| it[..] == [0]);
         let session = number::<16>(row, "session").map_or(0, u128::from_be_bytes);
         topology.session = u64::try_from(session)
@@ -664,12 +811,22 @@ pub fn load(rows: &[Row]) -> Result<Topology, DamagedSchema> {
         let host_id = host_id.map_err(|_| damaged("a host id that is none".to_owned()))?;
         let member = member(row, host_id)
             .ok_or_else(|| damaged(format!("the row of node {host_id} makes no sense")))?;
+        if let Some(name) = row.get("intended_storage_mode") {
+            let name = String::from_utf8_lossy(name);
+            let mode = StorageMode::from_name(&name);
+            let mode = mode.ok_or_else(|| damaged(format!("intended_storage_mode is {name}")))?;
+            topology.intended.insert(host_id, mode);
+        }
         let before = topology.members.insert(host_id, Arc::new(member));
         debug_assert!(before.is_none(), "round-trip: two rows of node {host_id}");
     }
     if topology.version < topology.members.len() as u64 {
         let (version, nodes) = (topology.version, topology.members.len());
         let what = format!("{nodes} nodes, and version {version}");
+        return Err(DamagedSchema { table: format!("system.{TABLE}"), what });
+    }
+    if topology.converting.is_empty() && !topology.intended.is_empty() {
+        let what = "a node is to store what is migrated, and nothing is migrated".to_owned();
         return Err(DamagedSchema { table: format!("system.{TABLE}"), what });
     }
     if topology.stage.is_some() && topology.movers().next().is_none() {

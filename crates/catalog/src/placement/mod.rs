@@ -2,10 +2,12 @@
 //! the ring ([`ring`]), what of it goes from node to node when some join or leave ([`moves`]), and
 //! how a table's ring is divided into tablets, which nodes and shards have ([`tablets`]), when it
 //! is divided into more or fewer ([`resize`]), which go to other nodes ([`balance`], [`by_hand`]),
-//! and which streams of changes there are ([`streams`]). Pure.
+//! which tablets a keyspace of the ring is given ([`conversion`]), and which streams of changes
+//! there are ([`streams`]). Pure.
 
 pub mod balance;
 pub mod by_hand;
+pub mod conversion;
 pub mod moves;
 pub mod resize;
 pub mod ring;

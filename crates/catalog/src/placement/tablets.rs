@@ -15,6 +15,8 @@
 //!  - *tokens-stay*: tablets that become others are where they were: each half on the nodes and the
 //!    shards of the whole, and two become one that are on the same nodes. So who goes by the
 //!    tablets of before finds the same nodes.
+//!  - *within-slots*: where a table comes to a power of two of tablets, each of its tablets lies
+//!    within one of these ([`crate::placement::conversion`]).
 //!  - *one-a-host*: a node has one replica of a tablet at most.
 //!  - *stage-by-stage*: a tablet goes to other nodes as nodes move on the ring: both sets of
 //!    replicas are known, and the [`Stage`] says which of them is read.
@@ -29,8 +31,10 @@ pub use counts::{Counts, counts};
 use super::ring::{Ring, Want, Wants};
 use crate::topology::{Stage, Topology};
 use counts::{count, shares};
+use model::token::slot_range;
 use model::{Keyspace, TabletMap, Token, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Tablets of one table at most.
 pub const TABLETS_MAX: u32 = 1 << 16;
@@ -88,6 +92,8 @@ pub enum Resize {
     Split,
     /// Two neighbours become one.
     Merge,
+    /// All become one that lie between two ends of the power of two that the table comes to.
+    Converge,
 }
 
 /// Where the tablets of a table end, and who has each: nodes, and the shard on each. Nothing of a
@@ -98,6 +104,8 @@ pub struct TabletReplicas {
     all: Vec<Hosts>,
     /// Of tablets on their way.
     moves: BTreeMap<usize, TabletMove>,
+    /// The power of two of tablets that the table comes to; 0: it has as many as it is to have.
+    target: u32,
 }
 
 impl TabletReplicas {
@@ -122,7 +130,27 @@ impl TabletReplicas {
         debug_assert!(!sets.into_iter().any(|of| twice(of)), "one-a-host: a replica too many");
         let known = moves.keys().all(|tablet| *tablet < all.len());
         assert!(known, "covering: a tablet is on its way that is none");
-        TabletReplicas { last_tokens, all, moves }
+        TabletReplicas { last_tokens, all, moves, target: 0 }
+    }
+
+    /// The same on the way to a power of two of tablets (*within-slots*); 0: it is there.
+    pub fn toward(self, target: u32) -> TabletReplicas {
+        assert!(target == 0 || self.may_come_to(target), "within-slots: {target} tablets");
+        TabletReplicas { target, ..self }
+    }
+
+    /// Whether it can come to so many tablets by merging neighbours alone (*within-slots*).
+    pub fn may_come_to(&self, target: u32) -> bool {
+        if !target.is_power_of_two() || self.count() <= target as usize {
+            return false;
+        }
+        let ends = (0..target).map(|slot| slot_range(slot, target).1);
+        ends.into_iter().all(|end| self.last_tokens.binary_search(&end).is_ok())
+    }
+
+    /// The power of two of tablets that the table comes to; 0: it has as many as it is to have.
+    pub fn target(&self) -> u32 {
+        self.target
     }
 
     /// The last token of each tablet.
@@ -191,7 +219,7 @@ impl TabletReplicas {
         for (tablet, moving) in &self.moves {
             all[*tablet] = moving.to.clone();
         }
-        TabletReplicas::new(self.last_tokens.clone(), all)
+        TabletReplicas { target: self.target, ..TabletReplicas::new(self.last_tokens.clone(), all) }
     }
 
     /// Whether a tablet can make a step; the reason why not.
@@ -232,7 +260,8 @@ impl TabletReplicas {
                 _ => {}
             }
         }
-        TabletReplicas::moving(self.last_tokens.clone(), all, moves)
+        let target = self.target;
+        TabletReplicas { target, ..TabletReplicas::moving(self.last_tokens.clone(), all, moves) }
     }
 
     /// Of another number of tablets (*tokens-stay*). Says why that cannot be.
@@ -242,8 +271,14 @@ impl TabletReplicas {
             return Err(format!("tablet {tablet} is on its way ({})", moving.stage.name()));
         }
         let after = match resize {
+            Resize::Converge if self.target == 0 => {
+                return Err(format!("{count} tablets come to no other number"));
+            }
+            Resize::Split | Resize::Merge if self.target != 0 => {
+                return Err(format!("{count} tablets come to {} first", self.target));
+            }
             Resize::Split => self.split()?,
-            Resize::Merge => self.merged()?,
+            Resize::Merge | Resize::Converge => self.merged()?,
         };
         let stay = [Token(i64::MIN + 1), Token(0), Token::MAX].into_iter().all(|token| {
             let hosts = |of: &TabletReplicas| -> BTreeSet<Uuid> {
@@ -275,25 +310,52 @@ impl TabletReplicas {
     }
 
     fn merged(&self) -> Result<TabletReplicas, String> {
-        if self.is_empty() || !self.count().is_multiple_of(2) {
+        if self.is_empty() || self.target == 0 && !self.count().is_multiple_of(2) {
             return Err(format!("{} tablets are not pairs", self.count()));
         }
-        if let Some(tablet) = self.apart().next() {
-            return Err(format!("tablets {tablet} and {} are on different nodes", tablet + 1));
+        if let Some(mates) = self.apart().next() {
+            let (first, last) = (mates.start, mates.end - 1);
+            return Err(format!("tablets {first} and {last} are on different nodes"));
         }
-        let last_tokens = self.last_tokens.iter().skip(1).step_by(2).copied().collect();
-        let all: Vec<Hosts> = self.all.iter().step_by(2).cloned().collect();
-        assert!(2 * all.len() == self.count(), "tokens-stay: {} of {}", all.len(), self.count());
+        let mates = self.mates();
+        let last_tokens = mates.iter().map(|mates| self.last_tokens[mates.end - 1]).collect();
+        let all: Vec<Hosts> = mates.iter().map(|mates| self.all[mates.start].clone()).collect();
+        let asked = if self.target == 0 { self.count() / 2 } else { self.target as usize };
+        assert!(all.len() == asked, "tokens-stay: {} of {}", all.len(), self.count());
         Ok(TabletReplicas::new(last_tokens, all))
     }
 
-    /// The first of each two tablets that would become one and are on different nodes.
-    pub fn apart(&self) -> impl Iterator<Item = usize> {
+    /// The tablets that would become one: each two, or, on the way to a power of two, those which
+    /// lie in one of these (*within-slots*).
+    fn mates(&self) -> Vec<Range<usize>> {
+        if self.target == 0 {
+            return (0..self.count() / 2).map(|pair| 2 * pair..2 * pair + 2).collect();
+        }
+        let mut out = Vec::<Range<usize>>::with_capacity(self.target as usize);
+        for (tablet, last) in self.last_tokens.iter().enumerate() {
+            let slot = last.slot_of(self.target) as usize;
+            match out.get_mut(slot) {
+                Some(mates) => mates.end = tablet + 1,
+                None => out.push(tablet..tablet + 1),
+            }
+            debug_assert!(
+                out.len() == slot + 1,
+                "within-slots: none ends in the one before {slot}"
+            );
+        }
+        out
+    }
+
+    /// The sets of tablets that would become one and are on different nodes.
+    pub fn apart(&self) -> impl Iterator<Item = Range<usize>> {
         let hosts = |tablet: usize| -> BTreeSet<Uuid> {
             self.all[tablet].iter().map(|(host, _)| *host).collect()
         };
-        let pairs = (0..self.count() / 2).map(|pair| 2 * pair);
-        pairs.filter(move |first| hosts(*first) != hosts(first + 1))
+        let differ = move |mates: &Range<usize>| {
+            let first = hosts(mates.start);
+            mates.clone().skip(1).any(|other| hosts(other) != first)
+        };
+        self.mates().into_iter().filter(differ)
     }
 
     /// The tablets whose replicas differ in the other one, or which end elsewhere.
@@ -336,6 +398,8 @@ impl TabletReplicas {
 pub struct Division {
     pub tablets: TabletMap,
     pub replicas: TabletReplicas,
+    /// The tablets that a table without any is being given.
+    pub intended: TabletReplicas,
 }
 
 impl Division {
@@ -343,13 +407,14 @@ impl Division {
     pub fn of_tablets(replicas: TabletReplicas, here: Here) -> Division {
         assert!(!replicas.is_empty(), "covering: a table without tablets");
         let tablets = TabletMap::new(replicas.last_tokens.clone(), replicas.shards_on(here));
-        Division { tablets, replicas }
+        Division { tablets, replicas, intended: TabletReplicas::default() }
     }
 
     /// Without tablets: a ring dealt to the shards as drivers compute it, or one of them.
     pub fn of_ring(tablets: TabletMap) -> Division {
         assert!(0 < tablets.count(), "covering: a ring on no shard");
-        Division { tablets, replicas: TabletReplicas::default() }
+        let none = TabletReplicas::default;
+        Division { tablets, replicas: none(), intended: none() }
     }
 }
 
@@ -414,7 +479,7 @@ pub fn divide(asked: Asked<'_>, topology: &Topology, here: Here, load: &Load) ->
 }
 
 /// A node with what it has.
-struct Host {
+pub(super) struct Host {
     host_id: Uuid,
     /// Replicas of the table, and of others, on each shard.
     shards: Vec<(u32, u32)>,
@@ -423,7 +488,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(host_id: Uuid, shards: u16, load: &Load) -> Host {
+    pub(super) fn new(host_id: Uuid, shards: u16, load: &Load) -> Host {
         assert!(0 < shards, "on-shards: tablets on a node without shards");
         let of = |shard| (0, load.0.get(&(host_id, shard)).copied().unwrap_or(0));
         let shards: Vec<(u32, u32)> = (0..shards).map(of).collect();
@@ -438,7 +503,7 @@ impl Host {
     }
 
     /// One more replica of the table, on the shard that has the fewest.
-    fn take(&mut self) -> (Uuid, u16) {
+    pub(super) fn take(&mut self) -> (Uuid, u16) {
         let shards = (0u16..).zip(&mut self.shards);
         let least = shards.min_by_key(|(shard, it)| (it.0, it.0 + it.1, *shard));
         let (shard, (table, _)) = least.expect("on-shards: a node has shards");

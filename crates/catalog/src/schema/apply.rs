@@ -156,6 +156,11 @@ impl<L: Local> Schema<L> {
     pub fn with_tablets(mut self, all: &[TabletsAfter]) -> Schema<L> {
         for TabletsAfter { table, replicas, .. } in all {
             if let Some(entry) = self.by_id.get(table).cloned() {
+                if !self.has_tablets(&entry.schema.keyspace) {
+                    let intended = Rc::new(replicas.clone());
+                    self.put_entry(Rc::new(TableEntry { intended, ..(*entry).clone() }));
+                    continue;
+                }
                 assert!(!replicas.is_empty(), "covering: no tablets of {table}");
                 let (tablets, replicas) = (divided(&entry, replicas), Rc::new(replicas.clone()));
                 self.put_entry(Rc::new(TableEntry { tablets, replicas, ..(*entry).clone() }));
@@ -445,8 +450,12 @@ impl<L: Local> Schema<L> {
             .iter()
             .map(|(name, table)| {
                 let replication = replication.clone();
-                let entry = Rc::new(TableEntry { replication, ..(**table).clone() });
-                (name.clone(), entry)
+                let entry = TableEntry { replication, ..(**table).clone() };
+                let entry = match keyspace.initial_tablets {
+                    Some(_) => entry.converted(),
+                    None => entry,
+                };
+                (name.clone(), Rc::new(entry))
             })
             .collect();
         for table in tables.values() {
@@ -462,8 +471,9 @@ impl<L: Local> Schema<L> {
     pub(crate) fn insert_table(&mut self, table: TableSchema, division: Division, kind: TableKind) {
         let Some(keyspace) = self.keyspaces.get(&table.keyspace) else { return };
         let replication = keyspace.replication.clone();
-        let Division { tablets, replicas } = division;
+        let Division { tablets, replicas, intended } = division;
         let (schema, tablets, replicas) = (Rc::new(table), Rc::new(tablets), Rc::new(replicas));
+        let intended = Rc::new(intended);
         let local = L::default();
         let id = schema.id;
         assert!(!self.by_id.contains_key(&id), "ids-for-life: two tables of the id {id}");
@@ -472,6 +482,7 @@ impl<L: Local> Schema<L> {
             schema,
             tablets,
             replicas,
+            intended,
             replication,
             kind,
             views: Rc::default(),
@@ -566,7 +577,7 @@ impl<L: Local> Schema<L> {
         });
     }
 
-    fn put_entry(&mut self, table: Rc<TableEntry<L>>) {
+    pub(super) fn put_entry(&mut self, table: Rc<TableEntry<L>>) {
         self.by_id.insert(table.schema.id, table.clone());
         let TableSchema { keyspace, name, id, .. } = &*table.schema;
         let (keyspace, name, id) = (keyspace.clone(), name.clone(), *id);
@@ -635,6 +646,8 @@ fn divided<L>(table: &TableEntry<L>, replicas: &TabletReplicas) -> Rc<TabletMap>
     match is_same || replicas.is_empty() {
         true => table.tablets.clone(),
         false => {
+            let is_one = table.tablets.sharder().is_none();
+            assert!(is_one, "all-or-none: {} has tablets, and a ring here", table.schema.name);
             let tablets = table.tablets.divided_at(replicas.last_tokens());
             debug_assert!(
                 replicas

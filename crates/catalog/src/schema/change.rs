@@ -63,7 +63,8 @@ impl Tablets {
     }
 }
 
-/// The tablets of a table after a change of some of them, or of their number.
+/// The tablets of a table after a change of some of them, or of their number; those that a table
+/// without any is being given, or none where it is not after all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TabletsAfter {
     pub table: TableId,

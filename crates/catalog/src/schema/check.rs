@@ -156,6 +156,8 @@ fn check_replicas<L>(table: &TableEntry<L>) {
     let (name, replicas) = (&table.schema.name, &table.replicas);
     let fits = replicas.is_empty() || table.tablets.sharder().is_none();
     debug_assert!(fits, "covering: {name} has tablets and a ring");
+    let has_one = replicas.is_empty() || table.intended.is_empty();
+    debug_assert!(has_one, "tablets-or-intended: {name} has some and is given others");
 }
 
 /// Every token is in exactly one tablet.

@@ -54,14 +54,15 @@ impl<L: Local> Schema<L> {
         let mut out = Vec::new();
         for (table, new) in &self.by_id {
             let Some(old) = before.by_id.get(table) else { continue };
-            if old.replicas != new.replicas {
-                let changed = new.replicas.differing(&old.replicas);
+            let (is, was) = (new.stored_tablets(), old.stored_tablets());
+            if is != was {
+                let changed = is.differing(was);
                 debug_assert!(!changed.is_empty(), "there-and-back: no tablet differs");
                 out.push(TabletsAfter {
                     table: *table,
-                    replicas: (*new.replicas).clone(),
+                    replicas: is.clone(),
                     changed,
-                    resized: new.replicas.last_tokens() != old.replicas.last_tokens(),
+                    resized: is.last_tokens() != was.last_tokens(),
                 });
             }
         }
@@ -127,8 +128,10 @@ fn push_table<L, M>(old: Option<&Rc<TableEntry<M>>>, new: &TableEntry<L>, comple
             }
         }
         Some(old) => {
-            let (name, has) = (&new.schema.name, old.replicas.is_empty());
-            assert!(has == new.replicas.is_empty(), "there-and-back: tablets of {name} or none");
+            let (name, had) = (&new.schema.name, !old.replicas.is_empty());
+            assert!(!had || !new.replicas.is_empty(), "there-and-back: {name} loses its tablets");
+            let was_given = !new.replicas.is_empty() && !had && old.intended.is_empty();
+            assert!(!was_given, "there-and-back: {name} has tablets that it was not given");
             if old.schema != new.schema {
                 complete.changes.push(SchemaChange::AlterTable((*new.schema).clone()));
             }

@@ -13,17 +13,22 @@
 //!  - *logged*: `log` of a table is the log that names it as its base and is attached; there is one
 //!    at most.
 //!  - *covering*: every token of a table is in one tablet and no other.
+//!  - *tablets-or-intended*: a table of a keyspace with tablets has some; one of another keyspace
+//!    may have some that it is being given, and nobody goes by them
+//!    ([`crate::placement::conversion`]).
 //!  - *arranged*: columns are in order: partition key, clustering columns, static ones, others;
 //!    each with its position among its kind.
 //!
 //! `check` asserts them.
 //!
-//! From the ground up: [`change`], [`apply`] (from one snapshot to the next), [`image`],
-//! `difference` (from two snapshots to the changes between them).
+//! From the ground up: [`change`], [`apply`] (from one snapshot to the next), `convert` (tables
+//! that are given tablets), [`image`], `difference` (from two snapshots to the changes between
+//! them).
 
 pub mod apply;
 pub mod change;
 mod check;
+mod convert;
 mod difference;
 pub mod image;
 #[cfg(any(test, feature = "testing"))]
@@ -66,6 +71,8 @@ pub struct TableEntry<L = ()> {
     pub tablets: Rc<TabletMap>,
     /// Who has each of its tablets, in a keyspace with tablets.
     pub replicas: Rc<TabletReplicas>,
+    /// Who is to have each of those that it is being given, in a keyspace without tablets.
+    pub intended: Rc<TabletReplicas>,
     pub replication: Rc<Replication>,
     pub kind: TableKind,
     /// Its views, those of its indexes among them, in order of ids.
@@ -88,7 +95,7 @@ impl<L> TableEntry<L> {
     /// How it is divided.
     pub(crate) fn division(&self) -> Division {
         let (tablets, replicas) = ((*self.tablets).clone(), (*self.replicas).clone());
-        Division { tablets, replicas }
+        Division { tablets, replicas, intended: (*self.intended).clone() }
     }
 }
 

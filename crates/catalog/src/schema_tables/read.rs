@@ -77,13 +77,15 @@ fn load_table<L: Local>(
     if entry.tables.contains_key(&table.name) {
         return Err(row.damaged(format!("a table and a view {keyspace}.{}", table.name)));
     }
+    let has_tablets = entry.keyspace.initial_tablets.is_some();
     let division = match read_tablets(stored, table.id)? {
-        Some(replicas) => Division::of_tablets(replicas, here),
-        None => {
+        Some(replicas) if has_tablets => Division::of_tablets(replicas, here),
+        intended => {
             let (keyspace, replication) = (&entry.keyspace, &*entry.replication);
             let (hints, scale) = (&table.options.tablets, SCALE);
             let asked = Asked { keyspace, replication, hints, scale };
-            divide(asked, &Topology::default(), here, &Load::default())
+            let division = divide(asked, &Topology::default(), here, &Load::default());
+            Division { intended: intended.unwrap_or_default(), ..division }
         }
     };
     check_tablets(&division.tablets);
@@ -278,8 +280,9 @@ pub(super) fn read_extensions(row: &Reader<'_>) -> Read<Vec<(String, Vec<u8>)>> 
 /// Where the stored tablets of a table end, and their replicas; `None` when it has none.
 fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletReplicas>> {
     let (mut last_tokens, mut replicas) = (Vec::new(), Vec::new());
-    let mut moves = BTreeMap::new();
+    let (mut moves, mut target) = (BTreeMap::new(), None);
     for row in stored.of("tablets", id.as_bytes(), "") {
+        target = row.optional_int("target_pow2_tablet_count")?;
         last_tokens.push(Token(row.bigint("last_token")?));
         if row.optional("stage").is_some() {
             moves.insert(replicas.len(), row.tablet_move()?);
@@ -289,7 +292,15 @@ fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletReplicas>> {
     match last_tokens.last() {
         None => Ok(None),
         Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
-            Ok(Some(TabletReplicas::moving(last_tokens, replicas, moves)))
+            let replicas = TabletReplicas::moving(last_tokens, replicas, moves);
+            let target = target.unwrap_or(0);
+            match u32::try_from(target).ok().filter(|it| *it == 0 || replicas.may_come_to(*it)) {
+                Some(target) => Ok(Some(replicas.toward(target))),
+                None => {
+                    let what = format!("the tablets of table {id} cannot come to {target}");
+                    Err(damaged("tablets", what))
+                }
+            }
         }
         Some(_) => {
             let what = format!("the tablets of table {id} do not cover the ring");

@@ -6,7 +6,7 @@ mod views;
 use super::CDC_EXTENSION;
 use super::racks;
 use super::stored::kind_name;
-use crate::placement::{TabletMove, TabletReplicas};
+use crate::placement::{Division, TabletMove, TabletReplicas};
 use crate::rows::partition::{PartitionWriter, Value};
 use crate::rows::partition::{bigint, boolean, double, int, map, text, texts, uuid};
 use crate::schema::{Local, Schema, SchemaChange, TableEntry, Tablets};
@@ -373,10 +373,11 @@ impl<'s, L: Local> Writer<'s, L> {
         let Some(keyspace) = self.schema.keyspace(&table.keyspace) else { return };
         let division = tablets.of(table.id);
         assert!(division.is_some(), "complete: new table {} has no tablets", table.name);
-        if keyspace.keyspace.initial_tablets.is_some()
-            && let Some(division) = division
-        {
-            self.tablets(table, &division.replicas, timestamp);
+        let Some(Division { replicas, intended, .. }) = division else { return };
+        if keyspace.keyspace.initial_tablets.is_some() {
+            self.tablets(table, replicas, timestamp);
+        } else if !intended.is_empty() {
+            self.tablets(table, intended, timestamp);
         }
     }
 
@@ -385,10 +386,13 @@ impl<'s, L: Local> Writer<'s, L> {
         let schema = self.system_table("system", "tablets");
         assert!(!replicas.is_empty(), "round-trip: {} has no tablets", table.name);
         let mut partition = PartitionWriter::new(schema, &[table.id.as_bytes()], timestamp);
+        let target = Some(replicas.target()).filter(|target| 0 < *target);
+        let target = target.and_then(|target| int(target as i32));
         partition.statics(vec![
             ("keyspace_name", text(&table.keyspace)),
             ("table_name", text(&table.name)),
             ("tablet_count", int(replicas.count() as i32)),
+            ("target_pow2_tablet_count", target),
         ]);
         for (tablet, last) in replicas.last_tokens().iter().enumerate() {
             partition.row(&[&last.0.to_be_bytes()], tablet_cells(replicas, tablet));
@@ -396,7 +400,7 @@ impl<'s, L: Local> Writer<'s, L> {
         self.push(partition);
     }
 
-    /// Other tablets of a table that is there, in place of all of its before.
+    /// Other tablets of a table that is there, or none, in place of all of its before.
     pub fn other_tablets(
         &mut self,
         table: &TableSchema,
@@ -404,7 +408,9 @@ impl<'s, L: Local> Writer<'s, L> {
         timestamp: i64,
     ) {
         self.delete_tablets(table.id, timestamp);
-        self.tablets(table, replicas, timestamp);
+        if !replicas.is_empty() {
+            self.tablets(table, replicas, timestamp);
+        }
     }
 
     /// Some tablets of a table that is there, which end where they ended.

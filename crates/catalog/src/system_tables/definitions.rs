@@ -97,7 +97,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          new_replicas frozen<list<frozen<tuple<uuid,int>>>>; \
          repair_task_info frozen<map<text,text>>; repair_time timestamp; \
          replicas frozen<list<frozen<tuple<uuid,int>>>>; session uuid; \
-         sstables_repaired_at bigint; stage text; transition text",
+         sstables_repaired_at bigint; stage text; transition text; \
+         target_pow2_tablet_count int s",
     ),
     // The log of the group of all nodes. Ours are `kind` (a command, or a change of members),
     // `origin` (who proposed it), `changed_at` (the timestamp of the latest change: the next is
@@ -254,7 +255,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
          rebuild_option text; release_version text; replaced_id uuid; request_id timeuuid; \
          shard_count int; supported_features set<text>; tokens set<text>; tokens_string text; \
          topology_request text; address inet; client_address inet; client_port int; port int; \
-         ignore_nodes set<uuid> s; nereid_streams blob s",
+         ignore_nodes set<uuid> s; nereid_streams blob s; nereid_converting set<text> s; \
+         intended_storage_mode text",
     ),
     computed(
         "topology_requests",

@@ -12,7 +12,7 @@ fn after(count: u32, step: Option<Resize>) -> u32 {
     match step {
         None => count,
         Some(Resize::Split) => count * 2,
-        Some(Resize::Merge) => count / 2,
+        Some(Resize::Merge | Resize::Converge) => count / 2,
     }
 }
 
