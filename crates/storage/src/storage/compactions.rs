@@ -164,13 +164,23 @@ impl Storage {
     }
 
     /// Has each tablet of this shard write its part of the SSTables of a table that lie in several
-    /// tablets, as the shard does by itself when it comes to it. A caller who leaves leaves nothing
-    /// halfway.
+    /// tablets, as the shard does by itself when it comes to it. Where it is called on all shards,
+    /// such SSTables are gone when all have ended. A caller who leaves leaves nothing halfway.
     pub fn reshard(&self, id: TableId) -> Erased<'_, Result<(), ReadError>> {
         Erased::new(move || async move {
             let table = self.table_of(id)?;
             let shard = self.shard().clone();
-            let parts = async move { compact::part_alone(&shard, &table).await };
+            let parts = async move {
+                let written = compact::part_alone(&shard, &table).await;
+                // Who has done last asks last.
+                let is_left = shard.ask_for_removals().await;
+                debug_assert!(
+                    is_left || table.let_go.borrow().is_empty() || table.dropped.get(),
+                    "let-go-is-not-gone: {} keeps what nobody asks for",
+                    table.name()
+                );
+                written
+            };
             let written = self.scope().spawn_in(group::MAINTENANCE, parts).await;
             written.unwrap_or_else(|_| Err(ReadError::Overloaded("the node stops".to_string())))
         })

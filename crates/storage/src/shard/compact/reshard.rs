@@ -109,7 +109,7 @@ impl Shard {
     }
 
     /// Asks shard 0 to remove what no shard has; whether something is left to ask for.
-    pub(super) async fn ask_for_removals(&self) -> bool {
+    pub(crate) async fn ask_for_removals(&self) -> bool {
         let waits = |table: &&Rc<Table>| !table.let_go.borrow().is_empty();
         let tables: Vec<_> = self.tables.borrow().values().filter(waits).cloned().collect();
         let mut is_left = false;
