@@ -272,6 +272,8 @@ impl Found {
         let access = stored::access(storage).await?;
         let access_changed_at = facts::find(&facts, ACCESS_CHANGED_AT).parse().unwrap_or(0);
         let topology = Arc::new(stored::topology(storage).await?);
+        // A node stores so until its next start (`catalog::placement::conversion`).
+        let schema = schema.stored_by(topology.intended(host_id), here);
         let catalog = Catalog { schema: Rc::new(schema), access, topology };
         Ok(Found { remembered, catalog, access_changed_at, shown })
     }

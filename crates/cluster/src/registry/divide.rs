@@ -140,7 +140,10 @@ impl Cluster {
     /// Divides a table on each shard.
     async fn divide(&self, table: TableId) -> Result<(), String> {
         assert!(runtime::shard_id() == 0, "at-last: tables are divided from another shard");
-        let Some(entry) = self.schema().table_by_id(table).cloned() else { return Ok(()) };
+        let entry = self.schema().table_by_id(table).cloned();
+        // By those that a table is being given a node stores from its next start on.
+        let entry = entry.filter(|entry| !entry.replicas.is_empty());
+        let Some(entry) = entry else { return Ok(()) };
         let name = format!("{}.{}", entry.schema.keyspace, entry.schema.name);
         let (map, began) = ((*entry.tablets).clone(), Instant::now());
         assert!(map.sharder().is_none(), "tokens-stay: {name} has no tablets");

@@ -14,6 +14,7 @@
 //!  - *whole-snapshots*: a shard's snapshot is replaced as a whole, by the same command on every
 //!    shard; a reference to one never changes.
 
+mod convert;
 mod divide;
 mod follow;
 mod formed;
@@ -72,6 +73,7 @@ impl<E: fmt::Display> fmt::Display for ChangeError<E> {
     }
 }
 
+pub use convert::Stored;
 pub use divide::Resizes;
 pub(crate) use steps::tell_deriving;
 
@@ -631,8 +633,11 @@ impl Cluster {
             *present = Catalog { schema, access, topology }.apply(command);
         }
         let next = self.schema();
+        convert::show_converted(&next, command.schema_changes());
         for moved in command.tablets() {
-            if let Some(entry) = next.table_by_id(moved.table) {
+            let entry = next.table_by_id(moved.table);
+            // Nobody goes by those that a table is being given.
+            if let Some(entry) = entry.filter(|entry| !entry.replicas.is_empty()) {
                 entry.local.show(entry.replicas.clone());
                 let shown = crate::schema::ShardLocal::are_shown(entry, &entry.replicas);
                 assert!(shown, "whole-snapshots: other tablets of {}", moved.table);
