@@ -68,7 +68,7 @@ pub const BACKUPS: &str = "BACKUPS";
 /// Requests of a coordinator to one replica travel as one message.
 pub const REQUESTS_TOGETHER: &str = "REQUESTS_TOGETHER";
 
-/// Keyspaces without tablets are given some. No version can do it yet.
+/// Keyspaces without tablets are given some (docs/cluster.md, "From the ring to tablets").
 pub const VNODES_TO_TABLETS: &str = "VNODES_TO_TABLETS";
 
 /// All that this version can do, in the order of their names.
@@ -91,6 +91,7 @@ pub const ALL: &[&str] = &[
     TABLETS,
     TABLET_RESIZE,
     VIEWS,
+    VNODES_TO_TABLETS,
 ];
 
 /// What a node can do that was told to do without some (which tests do, and who tries an upgrade).
@@ -116,7 +117,7 @@ mod tests {
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,\
                      KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,\
                      PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
-                     REQUESTS_TOGETHER,TABLETS,TABLET_RESIZE,VIEWS";
+                     REQUESTS_TOGETHER,TABLETS,TABLET_RESIZE,VIEWS,VNODES_TO_TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

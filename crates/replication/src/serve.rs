@@ -178,6 +178,10 @@ fn serve_moves(verbs: &mut Verbs) {
     verbs.on_request(verb::MOVES_STILL, move |_| async move {
         reply(Ok(Payload::from(wire::loads::encode_still(moves::is_settled()))))
     });
+    verbs.on_request(verb::STORAGE_MODES, move |request| async move {
+        let told = moves::tell_modes(&request.take_payload()).await.map_err(failed);
+        reply(told.map(Payload::from))
+    });
     verbs.on_request(verb::VIEWS_BUILT, move |_| async move {
         let built = build::states().await.into_iter().filter(|state| state.is_built);
         let built = built.map(|state| state.view).collect();

@@ -36,6 +36,7 @@ pub mod command;
 pub mod foreign;
 pub(crate) mod limited;
 pub(crate) mod loads;
+pub(crate) mod modes;
 pub mod moves;
 pub(crate) mod paxos;
 pub(crate) mod relay;
@@ -89,6 +90,7 @@ pub mod verb {
     pub const TABLET_LOADS: Verb = Verb::new(146, "TABLET_LOADS");
     pub const MOVES_STILL: Verb = Verb::new(147, "MOVES_STILL");
     pub const MOVE_WARM: Verb = Verb::new(148, "MOVE_WARM");
+    pub const STORAGE_MODES: Verb = Verb::new(149, "STORAGE_MODES");
     pub const VIEWS_BUILT: Verb = Verb::new(150, "VIEWS_BUILT");
     pub const SNAPSHOT_TAKE: Verb = Verb::new(151, "SNAPSHOT_TAKE");
     pub const SNAPSHOT_CLEAR: Verb = Verb::new(152, "SNAPSHOT_CLEAR");

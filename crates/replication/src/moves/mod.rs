@@ -22,6 +22,10 @@
 //! step: by what they hold, of which each node tells the leader ([`loads`]). That needs no stage,
 //! for nobody gets or loses a token by it (`cluster`, `registry::divide`).
 //!
+//! Keyspaces without tablets are given some while nothing moves ([`convert`]); where their tables
+//! have more tablets than the power of two that they come to, those that are to become one are
+//! brought to the same nodes first.
+//!
 //! What a range has is copied as files where its SSTables have nothing else ([`files`], [`give`]),
 //! as rows elsewhere; as fast as clients hardly feel ([`Pace`]). What they asked for of it is read
 //! into the caches before they ask here ([`warm`]).
@@ -44,6 +48,7 @@
 mod barrier;
 mod by_hand;
 mod cleanup;
+mod convert;
 mod fewer;
 mod files;
 mod give;
@@ -61,6 +66,8 @@ pub use crate::wire::moves::Progress;
 pub(crate) use barrier::barrier;
 pub use by_hand::move_tablet;
 pub use cleanup::cleanup;
+pub(crate) use convert::tell as tell_modes;
+pub use convert::{NodeMode, finalize_conversion, node_modes};
 pub(crate) use give::{block, end, give};
 
 pub use crate::planted::Planted;

@@ -141,7 +141,7 @@ impl Needs {
         let weights: Vec<Vec<u64>> = tables.iter().map(weights).collect();
         let weighed = weights.iter().flatten().all(|weight| least <= *weight);
         assert!(weighed, "one-hand: a tablet weighs less than {least}");
-        let merges = |table: &TableEntry| wanted.get(&table.schema.id) == Some(&Resize::Merge);
+        let merges = |table: &TableEntry| wanted.get(&table.schema.id).is_some_and(comes_together);
         let all = tables.iter().zip(&weights);
         let all: Vec<Placed<'_>> = all
             .map(|(table, weights)| {
@@ -155,6 +155,11 @@ impl Needs {
     pub(super) fn is_nothing(&self) -> bool {
         self.resizes.is_empty() && self.steps.is_empty()
     }
+}
+
+/// Whether tablets have to be on the same nodes for it.
+fn comes_together(resize: &Resize) -> bool {
+    matches!(resize, Resize::Merge | Resize::Converge)
 }
 
 /// Which tables are to have more tablets, or fewer.
@@ -174,6 +179,11 @@ fn wanted(
     for table in tables {
         let counts = coordinator.cluster.tablet_counts(table);
         let Some(counts) = counts.filter(|_| table.may_be_resized()) else { continue };
+        // First it comes to a power of two: all that is said here is by twos.
+        if table.replicas.target() != 0 {
+            out.insert(table.schema.id, Resize::Converge);
+            continue;
+        }
         let present = table.replicas.count() as u32;
         let average = heard.of(table).map(|sizes| {
             let sum: u128 = sizes.iter().map(|bytes| u128::from(*bytes)).sum();
@@ -185,7 +195,7 @@ fn wanted(
         let next = resize::wanted(present, counts, holds, target);
         out.extend(next.map(|next| (id, next)));
     }
-    *merging = out.iter().filter(|it| *it.1 == Resize::Merge).map(|it| *it.0).collect();
+    *merging = out.iter().filter(|it| comes_together(it.1)).map(|it| *it.0).collect();
     debug_assert!(merging.len() <= out.len(), "one-hand: {merging:?} are merged for nothing");
     out
 }

@@ -9,6 +9,8 @@
 //!
 //! `NEREID_SIM_ROUNDS` sets how many schedules run, `NEREID_SIM_SEED` replays one.
 
+mod conversion;
+
 use super::held;
 use super::registers::{Registers, TABLES};
 use super::world::{Nodes, SECOND};
