@@ -24,6 +24,6 @@ mod server;
 mod tasks;
 
 pub use guard::Guard;
-pub use rest::{Door, Giver, Handed, Handoff, Loggers, Mode, Moved, Moves, Rest, Taken, Transport};
-pub use rest::{RepairJob, Repairs, Verified, ViewJob, Wanted};
+pub use rest::{Door, Giver, Handed, Handoff, Loggers, Mode, Moved, Moves, NodeMode, Rest, Taken};
+pub use rest::{RepairJob, Repairs, Transport, Verified, ViewJob, Wanted};
 pub use server::{Config, Server, Service};

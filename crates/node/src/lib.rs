@@ -94,7 +94,15 @@ pub fn start(config: Config) -> Erased<'static, Result<(), String>> {
 /// Waits until this node has the data that it owns; it serves no clients before. The error says
 /// that it was not let in after all.
 pub fn joined() -> Erased<'static, Result<(), String>> {
-    replication::moves::joined()
+    Erased::new(move || async move {
+        replication::moves::joined().await?;
+        let cluster = runtime::local::get::<cluster::Cluster>();
+        // What cannot be parted, since it is damaged, is said and left as it is.
+        if let Err(why) = cluster.part_converted().await {
+            tracing::warn!(target: "tablets", "{why}");
+        }
+        Ok(())
+    })
 }
 
 /// What those who let their options change would refuse at a start.

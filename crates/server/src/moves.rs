@@ -1,6 +1,6 @@
 //! Nodes that join and leave, as the REST API asks for them.
 
-use admin::{Giver, Handed, Moves, Taken};
+use admin::{Giver, Handed, Moves, NodeMode, Taken};
 use cluster::TabletOrder;
 use model::{TableId, Uuid};
 use native::Server;
@@ -62,5 +62,20 @@ impl Moves for OfNode {
 
     fn is_still(&self) -> Handed<bool> {
         Box::pin(async move { moves::is_still().await })
+    }
+
+    fn node_modes(&self, keyspace: String) -> Handed<Result<Vec<NodeMode>, String>> {
+        let mode = |it: moves::NodeMode| {
+            let moves::NodeMode { host_id, current, intended } = it;
+            NodeMode { host_id, current, intended }
+        };
+        Box::pin(async move {
+            let modes = moves::node_modes(keyspace).await?;
+            Ok(modes.into_iter().map(mode).collect())
+        })
+    }
+
+    fn finalize_conversion(&self, keyspace: String) -> Handed<Result<(), String>> {
+        Box::pin(async move { moves::finalize_conversion(keyspace).await })
     }
 }

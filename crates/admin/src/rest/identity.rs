@@ -229,19 +229,6 @@ async fn view_build_statuses(door: &Door, keyspace: &str, name: &str) -> Answere
 
 /// What this version cannot do.
 fn later(api: &mut Api) {
-    const KINDS: &str = "tables are not moved between tablets and vnodes yet";
-    let path = "/storage_service/vnode_tablet_migrations/keyspaces/{keyspace}";
-    let summary = "Gives a keyspace tablets";
-    api.cannot(Method::POST, path, summary, KINDS);
-    api.cannot(Method::GET, path, "How far that is", KINDS);
-    let path = "/storage_service/vnode_tablet_migrations/keyspaces/{keyspace}/finalization";
-    api.cannot(Method::POST, path, "Ends it", KINDS);
-    let path = "/storage_service/vnode_tablet_migrations/node/storage_mode";
-    api.cannot(Method::PUT, path, "Has the node take part", KINDS).takes(
-        "intended_mode",
-        Kind::OneOf(&["tablets", "vnodes"]),
-        "What it is to have",
-    );
     let why = "no dictionary is trained yet: SSTables are compressed without one";
     let path = "/storage_service/retrain_dict";
     api.cannot(Method::POST, path, "Trains the dictionary of a table", why)

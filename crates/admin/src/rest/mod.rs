@@ -13,6 +13,8 @@ mod column_family;
 mod compaction;
 mod compaction_manager;
 mod config;
+mod conversion_tasks;
+mod conversions;
 mod copies;
 mod dates;
 mod describe;
@@ -43,7 +45,7 @@ mod work;
 use crate::call::{Answer, Call};
 use crate::guard::Guard;
 use api::Api;
-use cluster::{Cluster, TabletOrder};
+use cluster::{Cluster, StorageMode, TabletOrder};
 pub use identity::Mode;
 use model::{TableId, Uuid};
 pub use repair::Wanted;
@@ -128,6 +130,21 @@ pub trait Moves {
     fn taken(&self) -> Option<Taken>;
     /// Whether no node and no tablet moves, nor is to: as the leader knows it.
     fn is_still(&self) -> Handed<bool>;
+    /// How each node stores the tables of a keyspace that is being given tablets; none of another.
+    fn node_modes(&self, keyspace: String) -> Handed<Result<Vec<NodeMode>, String>>;
+    /// Ends that: the keyspace has tablets, or none after all. The error says who stands in the
+    /// way.
+    fn finalize_conversion(&self, keyspace: String) -> Handed<Result<(), String>>;
+}
+
+/// How a node stores the tables of a keyspace that is being given tablets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeMode {
+    pub host_id: Uuid,
+    /// `None`: it does not say.
+    pub current: Option<StorageMode>,
+    /// From its next start on.
+    pub intended: StorageMode,
 }
 
 /// What a node takes from others.
@@ -234,6 +251,7 @@ fn api() -> Api {
     let mut api = Api::default();
     identity::operations(&mut api);
     moves::operations(&mut api);
+    conversions::operations(&mut api);
     ring::operations(&mut api);
     storage_service::operations(&mut api);
     repair::operations(&mut api);

@@ -3,10 +3,11 @@
 
 use super::Door;
 use super::api::{Answered, Api, Kind};
+use super::conversion_tasks::{self, ConversionTask};
 use super::dates::time;
 use super::merge_tasks::{self, MergeTask, Seen};
 use crate::call::{Answer, Call};
-use crate::tasks::{About, COMPACTION, Refusal, Registry, State, Task, Tasks};
+use crate::tasks::{About, COMPACTION, CONVERSIONS, Refusal, Registry, State, Task, Tasks};
 use model::Uuid;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -102,7 +103,7 @@ fn id(call: &Call) -> Result<Uuid, Answer> {
     parsed(call.segment("task_id"))
 }
 
-async fn list(_: &Rc<Door>, call: &Call) -> Answered {
+async fn list(door: &Rc<Door>, call: &Call) -> Answered {
     let (module, internal) = (call.segment("module"), call.flag("internal", false)?);
     let merges = match internal && module == COMPACTION {
         true => merge_tasks::running().await,
@@ -112,12 +113,18 @@ async fn list(_: &Rc<Door>, call: &Call) -> Answered {
         call.given("keyspace").is_none_or(|name| name == keyspace)
             && call.given("table").is_none_or(|name| name == table)
     };
+    let conversions = match module == CONVERSIONS {
+        true => conversion_tasks::all(door).await,
+        false => Vec::new(),
+    };
     let tasks = Tasks::of_shard();
     let registry = tasks.registry();
     let listed = registry.of_module(module, internal).map_err(refused)?.into_iter();
     let listed = listed.filter(|task| wanted(&task.about.keyspace, &task.about.table));
     let merges = merges.iter().filter(|task| wanted(task.keyspace(), task.table()));
-    Ok(Answer::json(listed.map(stats).chain(merges.map(MergeTask::stats)).collect()))
+    let conversions = conversions.iter().filter(|task| wanted(&task.keyspace, &task.table));
+    let others = merges.map(MergeTask::stats).chain(conversions.map(ConversionTask::stats));
+    Ok(Answer::json(listed.map(stats).chain(others).collect()))
 }
 
 /// What a list says of a task.
@@ -177,8 +184,11 @@ fn shown(registry: &Registry, task: &Task) -> Value {
     shown
 }
 
-async fn status(_: &Rc<Door>, call: &Call) -> Answered {
+async fn status(door: &Rc<Door>, call: &Call) -> Answered {
     let id = id(call)?;
+    if let Some(task) = conversion(door, id).await {
+        return Ok(Answer::json(task.shown(door)));
+    }
     if let Some(task) = unknown_merge(id).await {
         return Ok(Answer::json(task.shown(Seen::Running)));
     }
@@ -189,14 +199,25 @@ async fn status(_: &Rc<Door>, call: &Call) -> Answered {
     Ok(Answer::json(shown(&registry, task)))
 }
 
+/// The task of a keyspace that is given tablets: no task of the registry.
+async fn conversion(door: &Rc<Door>, id: Uuid) -> Option<ConversionTask> {
+    let is_known = Tasks::of_shard().registry().get(id).is_some();
+    if is_known { None } else { conversion_tasks::find(door, id).await }
+}
+
 /// The merge with this id that a shard does by itself: no task of the registry.
 async fn unknown_merge(id: Uuid) -> Option<MergeTask> {
     let is_known = Tasks::of_shard().registry().get(id).is_some();
     if is_known { None } else { merge_tasks::find(id).await }
 }
 
-async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
+async fn recursive(door: &Rc<Door>, call: &Call) -> Answered {
     let id = id(call)?;
+    if let Some(task) = conversion(door, id).await {
+        let below = conversion_tasks::all(door).await.into_iter().filter(|it| it.is_below(&task));
+        let shown = [task.shown(door)].into_iter().chain(below.map(|it| it.shown(door)));
+        return Ok(Answer::json(shown.collect()));
+    }
     if let Some(task) = unknown_merge(id).await {
         return Ok(Answer::json(json!([task.shown(Seen::Running)])));
     }
@@ -209,13 +230,17 @@ async fn recursive(_: &Rc<Door>, call: &Call) -> Answered {
     Ok(Answer::json(found.map(|task| shown(&registry, task)).collect()))
 }
 
-async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
+async fn wait(door: &Rc<Door>, call: &Call) -> Answered {
     let (tasks, id) = (Tasks::of_shard(), id(call)?);
     let span = match call.given("timeout") {
         Some(_) => Some(Duration::from_secs(call.number("timeout", None)?)),
         None => None,
     };
     let not_yet = || Answer::refused(408, "the task has not ended yet");
+    if let Some(task) = conversion(door, id).await {
+        let ended = task.wait(door, span).await.ok_or_else(not_yet)?;
+        return Ok(Answer::json(ended.shown(door)));
+    }
     if let Some(task) = unknown_merge(id).await {
         return match task.wait(span).await {
             Seen::Running => Err(not_yet()),
@@ -226,8 +251,12 @@ async fn wait(_: &Rc<Door>, call: &Call) -> Answered {
     Ok(Answer::json(shown(&tasks.registry(), &task)))
 }
 
-async fn abort(_: &Rc<Door>, call: &Call) -> Answered {
+async fn abort(door: &Rc<Door>, call: &Call) -> Answered {
     let id = id(call)?;
+    if conversion(door, id).await.is_some() {
+        let how = "it ends when it is finalized, or when its tablets have become fewer";
+        return Err(Answer::refused(403, format!("task {id} cannot be aborted: {how}")));
+    }
     match Tasks::of_shard().abort(id) {
         Err(Refusal::Unknown(_)) if merge_tasks::abort(id).await => {}
         other => other.map_err(refused)?,

@@ -31,7 +31,10 @@ pub(crate) const NODE_OPS: &str = "node_ops";
 /// What all nodes do for the whole cluster.
 pub(crate) const GLOBAL_REQUESTS: &str = "global_topology_requests";
 
-const MODULES: [&str; 5] = [COMPACTION, GLOBAL_REQUESTS, NODE_OPS, REPAIR, SNAPSHOT];
+/// Keyspaces that are given tablets.
+pub(crate) const CONVERSIONS: &str = "vnodes_to_tablets_migration";
+
+const MODULES: [&str; 6] = [COMPACTION, GLOBAL_REQUESTS, NODE_OPS, REPAIR, SNAPSHOT, CONVERSIONS];
 
 /// What an abort does beside telling the task.
 type Stop = Box<dyn Fn()>;
