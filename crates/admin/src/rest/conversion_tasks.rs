@@ -161,7 +161,6 @@ impl ConversionTask {
             "table": self.table,
             "entity": self.entity,
             "shard": 0,
-            "creation_time": time(None),
             "start_time": time(None),
             "end_time": time(None),
         })
@@ -178,7 +177,6 @@ impl ConversionTask {
             "scope": self.scope(),
             "state": self.state,
             "is_abortable": false,
-            "creation_time": time(None),
             "start_time": time(None),
             "end_time": time(None),
             "error": "",
