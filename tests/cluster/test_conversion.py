@@ -67,7 +67,7 @@ def test_a_keyspace_is_given_tablets_while_clients_work(nodes):
         migrate(nodes[0], "start", "vk")
         assert modes(nodes[1]) == ("migrating_to_tablets", [("vnodes", "vnodes")] * 3)
         # Nobody comes or goes, and no table is made, meanwhile.
-        assert "is being migrated to tablets" in refused(nodes[2], "decommission")
+        assert "is being migrated to tablets" in refused(nodes[2], "decommission", "--force")
         with pytest.raises(Exception, match="is being migrated to tablets"):
             session.execute("CREATE TABLE vk.other (k int PRIMARY KEY)")
         for node in nodes:
