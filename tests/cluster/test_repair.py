@@ -1,4 +1,5 @@
 """What a node has missed for good, it gets by a repair; nodes keep no hints here."""
+import datetime
 import json
 import re
 import subprocess
@@ -235,3 +236,33 @@ def test_what_was_missed_comes_without_a_word(nodes):
     until(lambda: re.search(r"ks\.t: \d+ ranges were repaired by themselves",
                             "".join(node.log.read_text() for node in nodes)))
     assert "repair of ks" not in logs
+
+
+def test_tablets_tell_when_they_were_repaired(nodes):
+    session = nodes[0].connect()
+    tables(session, True)
+    agree([node.connect() for node in nodes])
+
+    def times(node):
+        rows = node.connect().execute("SELECT table_name, last_token, repair_time FROM "
+                                      "system.tablets WHERE keyspace_name = 'ks' ALLOW FILTERING")
+        return {(row.table_name, row.last_token): row.repair_time for row in rows}
+
+    before = times(nodes[0])
+    assert before and not any(before.values())
+    repair(nodes[1], True, "ks", "t")
+    after = times(nodes[1])
+    assert before.keys() == after.keys()
+    first = {key: at for key, at in after.items() if at}
+    assert first.keys() == {key for key in before if key[0] == "t"}
+    # What was there when the repair began: a minute later the same would still be said.
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    assert all(now - datetime.timedelta(seconds=60) < at <= now for at in first.values()), first
+    # Others hear of it, and know it when they start again.
+    until(lambda: times(nodes[0]) == times(nodes[2]) == after)
+    # Without one of the replicas nothing is said.
+    repair(nodes[0], True, "-hosts", f"{nodes[0].address},{nodes[1].address}", "ks", "r")
+    for node in (0, 1, 2):
+        down(nodes, node)
+        back(nodes, node)
+    assert times(nodes[0]) == times(nodes[1]) == times(nodes[2]) == after

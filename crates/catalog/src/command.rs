@@ -24,7 +24,7 @@ use crate::topology::{self, Topology, TopologyChange};
 use crate::uuids::time_uuid;
 use crate::{access_tables, schema_tables};
 use auth::State;
-use model::{TableId, Uuid};
+use model::{TableId, Token, Uuid};
 use mutation::FrozenMutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -140,6 +140,29 @@ impl Command {
             command.tablets.push(TabletsAfter { table: *table, replicas, changed, resized: false });
         }
         Ok(command)
+    }
+
+    /// Tables were repaired in ranges, from their first token to their last, at a millisecond since
+    /// 1970 each; later than `micros`. `before` is the schema that it was decided on. `None`: that
+    /// is known, or of no tablet.
+    pub fn of_repairs<L: Local>(
+        before: &Schema<L>,
+        repairs: &BTreeMap<TableId, Vec<((Token, Token), i64)>>,
+        micros: i64,
+    ) -> Option<Command> {
+        let mut command = Command::empty(micros);
+        for (table, repairs) in repairs {
+            let Some(entry) = before.table_by_id(*table) else { continue };
+            let replicas = entry.replicas.after_repairs(repairs);
+            let changed = replicas.differing(&entry.replicas);
+            if !changed.is_empty() {
+                let table = *table;
+                let resized = false;
+                command.tablets.push(TabletsAfter { table, replicas, changed, resized });
+            }
+        }
+        debug_assert!(command.schema.is_none(), "whole: a repair changes the schema");
+        (!command.tablets.is_empty()).then_some(command)
     }
 
     /// Another number of tablets of some tables, later than `micros`; `before` is the schema that

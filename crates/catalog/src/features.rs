@@ -51,6 +51,9 @@ pub const REPAIR_TURNS: &str = "REPAIR_TURNS";
 /// (docs/cluster.md, "Repair").
 pub const REPAIR_HISTORY: &str = "REPAIR_HISTORY";
 
+/// It is noted with a tablet when it was repaired last (docs/cluster.md, "Repair").
+pub const TABLET_REPAIR_TIME: &str = "TABLET_REPAIR_TIME";
+
 /// Tables get more tablets, or fewer, while they are in use; nodes tell what their tablets hold
 /// (docs/cluster.md, "How many tablets").
 pub const TABLET_RESIZE: &str = "TABLET_RESIZE";
@@ -89,6 +92,7 @@ pub const ALL: &[&str] = &[
     REPAIR_TURNS,
     REQUESTS_TOGETHER,
     TABLETS,
+    TABLET_REPAIR_TIME,
     TABLET_RESIZE,
     VIEWS,
     VNODES_TO_TABLETS,
@@ -117,7 +121,8 @@ mod tests {
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,\
                      KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,\
                      PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
-                     REQUESTS_TOGETHER,TABLETS,TABLET_RESIZE,VIEWS,VNODES_TO_TABLETS";
+                     REQUESTS_TOGETHER,TABLETS,TABLET_REPAIR_TIME,TABLET_RESIZE,VIEWS,\
+                     VNODES_TO_TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

@@ -20,6 +20,8 @@
 //!  - *one-a-host*: a node has one replica of a tablet at most.
 //!  - *stage-by-stage*: a tablet goes to other nodes as nodes move on the ring: both sets of
 //!    replicas are known, and the [`Stage`] says which of them is read.
+//!  - *no-later*: a tablet has been repaired at no later time than all of its tokens were: of two
+//!    that become one the earlier time stays, or none.
 //!  - *fewest-first*: a new replica goes to the node, and there to the shard, that has the fewest
 //!    of its table among those which may have it; between equals, the fewest of all tables.
 
@@ -106,6 +108,8 @@ pub struct TabletReplicas {
     moves: BTreeMap<usize, TabletMove>,
     /// The power of two of tablets that the table comes to; 0: it has as many as it is to have.
     target: u32,
+    /// Of tablets that were repaired: before which millisecond since 1970 all replicas had all.
+    repaired: BTreeMap<usize, i64>,
 }
 
 impl TabletReplicas {
@@ -130,7 +134,7 @@ impl TabletReplicas {
         debug_assert!(!sets.into_iter().any(|of| twice(of)), "one-a-host: a replica too many");
         let known = moves.keys().all(|tablet| *tablet < all.len());
         assert!(known, "covering: a tablet is on its way that is none");
-        TabletReplicas { last_tokens, all, moves, target: 0 }
+        TabletReplicas { last_tokens, all, moves, target: 0, repaired: BTreeMap::new() }
     }
 
     /// The same on the way to a power of two of tablets (*within-slots*); 0: it is there.
@@ -151,6 +155,41 @@ impl TabletReplicas {
     /// The power of two of tablets that the table comes to; 0: it has as many as it is to have.
     pub fn target(&self) -> u32 {
         self.target
+    }
+
+    /// The same, with the milliseconds since 1970 before which all replicas of tablets had all that
+    /// was written to them.
+    pub fn repaired_at(self, repaired: BTreeMap<usize, i64>) -> TabletReplicas {
+        let known = repaired.keys().all(|tablet| *tablet < self.all.len());
+        assert!(known, "covering: a tablet is repaired that is none");
+        TabletReplicas { repaired, ..self }
+    }
+
+    /// The milliseconds of tablets that were repaired.
+    pub fn repaired(&self) -> &BTreeMap<usize, i64> {
+        &self.repaired
+    }
+
+    /// After repairs of ranges, from their first token to their last, at a millisecond each
+    /// (*no-later*): what is of a part of a tablet says nothing of it.
+    pub fn after_repairs(&self, repairs: &[((Token, Token), i64)]) -> TabletReplicas {
+        let mut repaired = self.repaired.clone();
+        for ((first, last), at) in repairs {
+            debug_assert!(first <= last, "no-later: a repair from {first:?} to {last:?}");
+            let begin = self.tablet_of(*first);
+            for tablet in begin..self.count() {
+                let (after, end) = self.range(tablet);
+                if *last < end {
+                    break;
+                }
+                // The first token of the ring is of the first tablet.
+                if tablet == 0 && *first == Token::MIN || *first <= Token(after.0 + 1) {
+                    let known = repaired.entry(tablet).or_insert(*at);
+                    *known = (*known).max(*at);
+                }
+            }
+        }
+        self.clone().repaired_at(repaired)
     }
 
     /// The last token of each tablet.
@@ -260,8 +299,9 @@ impl TabletReplicas {
                 _ => {}
             }
         }
-        let target = self.target;
-        TabletReplicas { target, ..TabletReplicas::moving(self.last_tokens.clone(), all, moves) }
+        let moved = TabletReplicas::moving(self.last_tokens.clone(), all, moves);
+        // Who gets a tablet gets all that one of its replicas has.
+        TabletReplicas { target: self.target, ..moved.repaired_at(self.repaired.clone()) }
     }
 
     /// Of another number of tablets (*tokens-stay*). Says why that cannot be.
@@ -306,7 +346,12 @@ impl TabletReplicas {
             all.extend([of.clone(), of.clone()]);
         }
         assert!(all.len() == 2 * count, "tokens-stay: {} halves of {count}", all.len());
-        Ok(TabletReplicas::new(last_tokens, all))
+        let halves = self
+            .repaired
+            .iter()
+            .flat_map(|(tablet, at)| [(2 * tablet, *at), (2 * tablet + 1, *at)]);
+        let repaired = halves.collect();
+        Ok(TabletReplicas::new(last_tokens, all).repaired_at(repaired))
     }
 
     fn merged(&self) -> Result<TabletReplicas, String> {
@@ -322,7 +367,13 @@ impl TabletReplicas {
         let all: Vec<Hosts> = mates.iter().map(|mates| self.all[mates.start].clone()).collect();
         let asked = if self.target == 0 { self.count() / 2 } else { self.target as usize };
         assert!(all.len() == asked, "tokens-stay: {} of {}", all.len(), self.count());
-        Ok(TabletReplicas::new(last_tokens, all))
+        let of_mates = |(at, mates): (usize, &Range<usize>)| {
+            let times: Option<Vec<i64>> =
+                mates.clone().map(|mate| self.repaired.get(&mate).copied()).collect();
+            Some((at, times?.into_iter().min()?))
+        };
+        let repaired = mates.iter().enumerate().filter_map(of_mates).collect();
+        Ok(TabletReplicas::new(last_tokens, all).repaired_at(repaired))
     }
 
     /// The tablets that would become one: each two, or, on the way to a power of two, those which
@@ -358,13 +409,15 @@ impl TabletReplicas {
         self.mates().into_iter().filter(differ)
     }
 
-    /// The tablets whose replicas differ in the other one, or which end elsewhere.
+    /// The tablets whose replicas differ in the other one, which were repaired at another time, or
+    /// which end elsewhere.
     pub fn differing(&self, other: &TabletReplicas) -> BTreeSet<usize> {
         let count = self.count().max(other.count());
         let differs = |tablet: &usize| {
             self.last_tokens.get(*tablet) != other.last_tokens.get(*tablet)
                 || self.all.get(*tablet) != other.all.get(*tablet)
                 || self.moves.get(tablet) != other.moves.get(tablet)
+                || self.repaired.get(tablet) != other.repaired.get(tablet)
         };
         (0..count).filter(differs).collect()
     }

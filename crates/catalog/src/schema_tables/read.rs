@@ -280,12 +280,15 @@ pub(super) fn read_extensions(row: &Reader<'_>) -> Read<Vec<(String, Vec<u8>)>> 
 /// Where the stored tablets of a table end, and their replicas; `None` when it has none.
 fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletReplicas>> {
     let (mut last_tokens, mut replicas) = (Vec::new(), Vec::new());
-    let (mut moves, mut target) = (BTreeMap::new(), None);
+    let (mut moves, mut repaired, mut target) = (BTreeMap::new(), BTreeMap::new(), None);
     for row in stored.of("tablets", id.as_bytes(), "") {
         target = row.optional_int("target_pow2_tablet_count")?;
         last_tokens.push(Token(row.bigint("last_token")?));
         if row.optional("stage").is_some() {
             moves.insert(replicas.len(), row.tablet_move()?);
+        }
+        if row.optional("repair_time").is_some() {
+            repaired.insert(replicas.len(), row.bigint("repair_time")?);
         }
         replicas.push(row.checked_replicas("replicas")?);
     }
@@ -293,6 +296,7 @@ fn read_tablets(stored: &Stored, id: Uuid) -> Read<Option<TabletReplicas>> {
         None => Ok(None),
         Some(last) if *last == Token::MAX && last_tokens.is_sorted_by(|a, b| a < b) => {
             let replicas = TabletReplicas::moving(last_tokens, replicas, moves);
+            let replicas = replicas.repaired_at(repaired);
             let target = target.unwrap_or(0);
             match u32::try_from(target).ok().filter(|it| *it == 0 || replicas.may_come_to(*it)) {
                 Some(target) => Ok(Some(replicas.toward(target))),

@@ -2,7 +2,8 @@ mod logs;
 
 use super::stored::{Stored, TABLES, keyspace_of};
 use super::*;
-use crate::placement::Here;
+use crate::command::Command;
+use crate::placement::{Here, Resize};
 use crate::rows::{Row, testing};
 use crate::schema::SchemaChange;
 use crate::schema::testing::{indexed, keyspace, log as testing_log, table, view as testing_view};
@@ -10,7 +11,7 @@ use crate::topology::testing::{member, topology};
 use crate::topology::{Member, Topology};
 use crate::uuids::time_uuid;
 use model::schema::{DroppedColumn, NullInput, UserAggregate, UserFunction};
-use model::{Column, ColumnId, ColumnKind, TableSchema, Type, UserType, Uuid};
+use model::{Column, ColumnId, ColumnKind, TableSchema, Token, Type, UserType, Uuid};
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -144,6 +145,48 @@ fn all_replicas_of_tablets_are_read_back_and_each_node_has_its_own() {
         }
         assert!(0 < held && held < 8, "{held} of 8 tablets");
     }
+}
+
+#[test]
+fn times_of_repairs_are_read_back_and_stay_with_what_follows() {
+    let mut disk = Disk::new();
+    let columns = [("pk", "int", ColumnKind::PartitionKey)];
+    let made = SchemaChange::CreateTable(table("ks", "t", 5, &columns));
+    disk.change(vec![SchemaChange::CreateKeyspace(keyspace("ks", Some(4))), made]);
+    let (id, other) = (Uuid::from_u128(5), Uuid::from_u128(6));
+    let entry = |disk: &Disk| disk.schema.table("ks", "t").expect("the table").clone();
+    let (after, last) = entry(&disk).replicas.range(2);
+    let note = |disk: &mut Disk, ranges: &[((Token, Token), i64)]| {
+        let ranges = ranges.to_vec();
+        let repairs = [(id, ranges.clone()), (other, ranges)].into();
+        let Some(command) = Command::of_repairs(&disk.schema, &repairs, disk.timestamp) else {
+            return false;
+        };
+        disk.timestamp = command.last_timestamp();
+        disk.mutations.extend(command.rows(&disk.schema));
+        disk.schema = disk.schema.clone().with_tablets(command.tablets());
+        assert_eq!(disk.load().as_ref(), Ok(&disk.schema));
+        true
+    };
+    let of_one = ((Token(after.0 + 1), last), 1_700_000_000_123);
+    assert!(note(&mut disk, &[of_one]));
+    assert!(!note(&mut disk, &[of_one]), "it is known");
+    assert!(!note(&mut disk, &[((of_one.0.0, Token(last.0 - 1)), i64::MAX)]), "of a part");
+    assert_eq!(entry(&disk).replicas.repaired(), &[(2, of_one.1)].into());
+    assert!(note(&mut disk, &[((Token::MIN, Token::MAX), 1_600_000_000_000)]));
+    let times: Vec<i64> = entry(&disk).replicas.repaired().values().copied().collect();
+    let early = 1_600_000_000_000;
+    assert_eq!(times, [early, early, of_one.1, early]);
+    // Other tablets take the rows of these away, with what is said of them.
+    let resizes = [(id, Resize::Merge)].into();
+    let command = Command::of_resizes(&disk.schema, &resizes, disk.timestamp).expect("halves");
+    disk.timestamp = command.last_timestamp();
+    disk.mutations.extend(command.rows(&disk.schema));
+    disk.schema = disk.schema.clone().with_tablets(command.tablets());
+    let loaded = disk.load().expect("what was stored");
+    let loaded = &loaded.table("ks", "t").expect("the table").replicas;
+    assert_eq!(loaded, &entry(&disk).replicas);
+    assert_eq!(loaded.repaired(), &[(0, early), (1, early)].into());
 }
 
 #[test]

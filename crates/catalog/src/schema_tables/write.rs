@@ -438,7 +438,7 @@ impl<'s, L: Local> Writer<'s, L> {
     }
 }
 
-/// The replicas of a tablet, and where it goes.
+/// The replicas of a tablet, where it goes, and when it was repaired, which is never taken back.
 fn tablet_cells(replicas: &TabletReplicas, tablet: usize) -> Vec<(&'static str, Option<Value>)> {
     let null = || Some(Value::Null);
     let (to, stage, session, transition) = match replicas.moves().get(&tablet) {
@@ -455,6 +455,7 @@ fn tablet_cells(replicas: &TabletReplicas, tablet: usize) -> Vec<(&'static str, 
         ("stage", stage),
         ("session", session),
         ("transition", transition),
+        ("repair_time", replicas.repaired().get(&tablet).and_then(|at| bigint(*at))),
     ]
 }
 

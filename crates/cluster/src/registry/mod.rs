@@ -277,6 +277,19 @@ impl Cluster {
         self.change_catalog(decided).await.map(drop)
     }
 
+    /// Notes with tablets that they were repaired, of each table in which ranges, from their first
+    /// token to their last, before which millisecond since 1970.
+    pub async fn note_repairs(
+        &self,
+        repairs: BTreeMap<TableId, Vec<((Token, Token), i64)>>,
+    ) -> Result<(), ChangeError<Infallible>> {
+        assert!(!repairs.is_empty(), "one-writer: no table was repaired");
+        let decided = move |catalog: &Catalog, moment: Moment| {
+            Ok((Command::of_repairs(&catalog.schema, &repairs, moment.micros), ()))
+        };
+        self.change_catalog(decided).await.map(drop)
+    }
+
     /// Changes the schema. `decide` runs on shard 0, alone, and sees the schema as it is then; what
     /// it returns is made durable as one, then carried out and shown on every shard, then told to
     /// subscribers. Returns the events, one per change, when all shards of this node show the new

@@ -20,6 +20,7 @@
 
 use super::job::{Task, Wanted};
 use super::range::{Figures, How, Moment};
+use super::times::Times;
 use crate::coordinator::{Coordinator, own_coordinator, own_storage};
 use cluster::settings::{Live, Rule, Settings, anything};
 use cluster::{TableEntry, TableKind, features};
@@ -391,6 +392,9 @@ async fn keep_repairing(obeyed: Obeyed) {
         let Ok(coordinator) = own_coordinator() else { return };
         if !coordinator.places().enables(features::REPAIR_HISTORY) {
             continue;
+        }
+        if Times::of_shard().is_due() {
+            coordinator.tell_repair_times().await;
         }
         let set_for_all = Duration::from_secs(obeyed.seconds.get().unsigned_abs());
         let Some(due) = automatic.look(&coordinator, set_for_all).await else { continue };

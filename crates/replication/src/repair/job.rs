@@ -12,11 +12,12 @@
 //!  - *sent-before*: what nodes keep for the replicas is sent before the first range is repaired,
 //!    if it can be in time ([`super::sent`]).
 
-use super::ask::said;
+use super::ask::{part, said};
 use super::history::History;
 use super::known::Known;
 use super::range::{Figures, How, Moment, Range};
 use super::session::{BUFFER_BYTES_MAX, MEMORY_PART, Sessions};
+use super::times::Times;
 use crate::coordinator::{Coordinator, nodes, own_coordinator};
 use crate::placement::{Replica, Replicas};
 use crate::wire::sync::{Lead, decode_figures};
@@ -171,6 +172,7 @@ impl Coordinator {
         let how = How { moment, ..wanted.how };
         let workers = workers.map(|queue| self.work((queue, how), &watch, &failures));
         race(join_all(workers), tell_of_end(&watch)).await;
+        self.tell_repair_times().await;
         self.forget(&watch).await;
         let failures = failures.into_inner();
         debug_assert!(failures.len() <= all, "each-once: {} failures", failures.len());
@@ -233,6 +235,9 @@ impl Coordinator {
                 true => (Figures::default(), Err("it was ended".to_owned())),
                 false => self.carry_out(task, (watch.number.get(), how)).await,
             };
+            if Times::of_shard().is_due() {
+                self.tell_repair_times().await;
+            }
             let mut all = watch.figures.get();
             all.add(figures);
             watch.figures.set(all);
@@ -250,8 +255,21 @@ impl Coordinator {
         task: Task,
         (number, how): (u64, How),
     ) -> (Figures, Result<(), String>) {
-        let range = task.range;
-        match task.leader {
+        let (part, range) = (part(&task.range), task.range);
+        let (figures, ended) = self.carry_out_by(task.leader, range, (number, how)).await;
+        if let Some(moment) = how.moment.filter(|_| figures.remembered != 0) {
+            self.note_repair_time(part, moment);
+        }
+        (figures, ended)
+    }
+
+    async fn carry_out_by(
+        &self,
+        leader: Leader,
+        range: Range,
+        (number, how): (u64, How),
+    ) -> (Figures, Result<(), String>) {
+        match leader {
             Leader::Here(shard) => {
                 let repair = move || async move {
                     let Ok(coordinator) = own_coordinator() else {

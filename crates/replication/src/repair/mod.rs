@@ -6,8 +6,8 @@
 //! In reading order: [`Reading`] (how shards are read), `turns` (how many ranges at once), `known`
 //! (what need not be read), `scan` (what a node has, as all judge it), `session` (what a replica
 //! keeps for who asks), `ask` (the others), `history` (what is remembered), `range` (who asks),
-//! [`Sending`] (what was missed before), `job` (the ranges of tables), [`Automatic`] (what nobody
-//! asks for).
+//! [`Sending`] (what was missed before), `times` (what is noted with tablets), `job` (the ranges of
+//! tables), [`Automatic`] (what nobody asks for).
 
 mod ask;
 mod automatic;
@@ -19,6 +19,7 @@ mod reading;
 mod scan;
 pub(crate) mod sent;
 mod session;
+mod times;
 pub(crate) mod turns;
 
 pub use automatic::{Automatic, Counters};

@@ -77,6 +77,16 @@ impl Coordinator {
         self.places().enables(features::REPAIR_TURNS)
     }
 
+    /// How many figures of a repair another node may hear of (*as-all-can*).
+    pub(crate) fn figures_told(&self) -> usize {
+        let places = self.places();
+        match (self.repairs_take_turns(), places.enables(features::TABLET_REPAIR_TIME)) {
+            (false, _) => Figures::AT_FIRST,
+            (true, false) => Figures::WITH_KNOWN,
+            (true, true) => Figures::WITH_REMEMBERED,
+        }
+    }
+
     /// Whether no other replica of a range is known to be down.
     pub(super) fn are_alive(&self, range: &Range) -> bool {
         debug_assert!(!range.others.is_empty(), "all-or-nothing: a range of one replica");
@@ -468,6 +478,7 @@ impl<'c> Asking<'c> {
             return tracing::debug!(target: "repair", "a repair of some replicas is not remembered");
         }
         debug_assert!(!self.range.others.is_empty(), "all-had-it: a range of one replica");
+        self.figures.remembered = 1;
         let bytes = sync::encode_repaired(part(self.range), moment);
         self.figures.bytes_sent += (bytes.len() * self.range.others.len()) as u64;
         let told = (0..self.range.others.len()).map(|index| {

@@ -115,7 +115,7 @@ async fn lead(request: &Request) -> Result<Payload, Refusal> {
     let Lead { range, how } = Lead::decode(&request.take_payload()).map_err(damaged)?;
     let (figures, ended) = coordinator.repair_range(&range, how, &|| true).await;
     ended.map_err(failed)?;
-    Ok(Payload::from(encode_figures(figures, coordinator.repairs_take_turns())))
+    Ok(Payload::from(encode_figures(figures, coordinator.figures_told())))
 }
 
 fn compare(request: &Request) -> Result<Payload, Refusal> {

@@ -149,7 +149,7 @@ fn read_repairs(bytes: &[u8]) {
     check(bytes, sync::Fetch::decode(bytes), |it| it.encode());
     check(bytes, sync::decode_fetched(bytes), |it| sync::encode_fetched(it.as_deref()));
     check(bytes, sync::Lead::decode(bytes), |it| it.encode());
-    check(bytes, sync::decode_figures(bytes), |it| sync::encode_figures(it, 72 < bytes.len()));
+    check(bytes, sync::decode_figures(bytes), |it| sync::encode_figures(it, bytes.len() / 8));
 }
 
 /// What they say before and afterwards.

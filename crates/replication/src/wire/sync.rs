@@ -15,7 +15,7 @@
 //! SYNC_DURABLE  session:16                                   -> nothing
 //! SYNC_REPAIRED table:16 first:be64 last:be64 moment         -> nothing
 //! SYNC_LEAD     table:16 first:be64 last:be64 how:u8 bytes:be32 moment? (host:16 shard:be16)+
-//!                                                            -> figures: nine or ten be64
+//!                                                            -> figures: nine to eleven be64
 //!
 //! how    := the sum of 1: old deletions count as forgotten, 2: it is read whatever is known, 4: a
 //!           moment follows
@@ -29,7 +29,7 @@
 //! says that the replica has the same. A hash in a list is the first half of what is summed up. The
 //! session of SYNC_KNOWS is that after which nothing has changed in that part, or 0; SYNC_END says
 //! whether all replicas have the same in all of it. That, and the tenth figure, are not told while
-//! a node does not know `REPAIR_TURNS`.
+//! a node does not know `REPAIR_TURNS`; the eleventh is where all know `TABLET_REPAIR_TIME`.
 
 use super::{end, flag, put_resume, resume};
 use crate::sync::buffer::Told;
@@ -429,13 +429,17 @@ pub struct Figures {
     pub bytes_of_rows: u64,
     /// Ranges of which it was known that all replicas agree: nothing of them was read.
     pub known: u64,
+    /// Ranges that replicas were told to remember as repaired.
+    pub remembered: u64,
 }
 
 impl Figures {
-    /// The figure that is not always told.
-    const LAST: usize = 9;
+    /// How many figures are told, of those of which it is not always told.
+    pub(crate) const AT_FIRST: usize = 9;
+    pub(crate) const WITH_KNOWN: usize = 10;
+    pub(crate) const WITH_REMEMBERED: usize = 11;
 
-    fn all(&mut self) -> [&mut u64; 10] {
+    fn all(&mut self) -> [&mut u64; Figures::WITH_REMEMBERED] {
         [
             &mut self.rounds,
             &mut self.compared,
@@ -447,6 +451,7 @@ impl Figures {
             &mut self.bytes_received,
             &mut self.bytes_of_rows,
             &mut self.known,
+            &mut self.remembered,
         ]
     }
 
@@ -457,11 +462,11 @@ impl Figures {
     }
 }
 
-/// What a repair at another node's word has done; with what was known, if that one may hear of it.
-pub(crate) fn encode_figures(mut figures: Figures, with_known: bool) -> Vec<u8> {
+/// What a repair at another node's word has done, the first so many figures: that one may not hear
+/// of more.
+pub(crate) fn encode_figures(mut figures: Figures, told: usize) -> Vec<u8> {
     let all = figures.all();
-    let told = if with_known { all.len() } else { all.len() - 1 };
-    debug_assert!(with_known || *all[told] == 0, "one-form: what nobody was asked is known");
+    assert!(Figures::AT_FIRST <= told && told <= all.len(), "one-form: {told} figures");
     all.into_iter().take(told).flat_map(|figure| figure.to_be_bytes()).collect()
 }
 
@@ -469,7 +474,7 @@ pub(crate) fn encode_figures(mut figures: Figures, with_known: bool) -> Vec<u8> 
 pub(crate) fn decode_figures(bytes: &[u8]) -> Result<Figures, Damaged> {
     let (mut cursor, mut figures) = (Cursor::new(bytes), Figures::default());
     for (figure, index) in figures.all().into_iter().zip(0..) {
-        if index == Figures::LAST && cursor.is_empty() {
+        if Figures::AT_FIRST <= index && cursor.is_empty() {
             break;
         }
         *figure = cursor.u64("a figure of a repair")?;
@@ -707,7 +712,7 @@ mod tests {
 
         #[test]
         fn what_another_leads_comes_back(
-            (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 10])>(),
+            (table, tokens, figures) in any::<(u128, [i64; 2], [u64; 11])>(),
             others in proptest::collection::vec((any::<u128>(), any::<u16>()), 1..4),
             (forgets, is_full, buffer_bytes) in any::<(bool, bool, u32)>(),
             moment: Option<(u128, i64)>,
@@ -726,9 +731,10 @@ mod tests {
             prop_assert_eq!(Lead::decode(&lead.encode()), Ok(lead));
             let mut all = Figures::default();
             all.all().into_iter().zip(figures).for_each(|(own, figure)| *own = figure);
-            prop_assert_eq!(decode_figures(&encode_figures(all, true)), Ok(all));
-            all.known = 0;
-            prop_assert_eq!(decode_figures(&encode_figures(all, false)), Ok(all));
+            for told in (Figures::AT_FIRST..=Figures::WITH_REMEMBERED).rev() {
+                all.all().into_iter().skip(told).for_each(|figure| *figure = 0);
+                prop_assert_eq!(decode_figures(&encode_figures(all, told)), Ok(all));
+            }
         }
 
         #[test]

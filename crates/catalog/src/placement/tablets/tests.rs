@@ -309,3 +309,73 @@ proptest! {
         }
     }
 }
+
+/// A token was repaired at a time, if at all.
+fn repaired(of: &TabletReplicas, token: Token) -> Option<i64> {
+    of.repaired().get(&of.tablet_of(token)).copied()
+}
+
+proptest! {
+    /// *no-later*, beside the time of each of some tokens, the first and the last of tablets among
+    /// them.
+    #[test]
+    fn a_tablet_has_no_later_time_than_its_tokens(
+        ends in proptest::collection::btree_set(-40i64..40, 0..9),
+        steps in proptest::collection::vec((0u8..4, -45i64..45, 0i64..30, 0i64..9), 1..12),
+    ) {
+        let ends: Vec<Token> = ends.into_iter().map(Token).chain([Token::MAX]).collect();
+        let hosts: Hosts = Box::from([(Uuid::from_u128(1), 0)]);
+        let mut now = TabletReplicas::new(ends.clone(), vec![hosts; ends.len()]);
+        let tokens = || (-50..50).chain([i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX]);
+        let mut model: BTreeMap<i64, Option<i64>> = tokens().map(|it| (it, None)).collect();
+        for (kind, first, width, at) in steps {
+            match kind {
+                0 => now = now.resized(Resize::Split).unwrap_or(now),
+                1 => now = now.resized(Resize::Merge).unwrap_or(now),
+                _ => {
+                    // A whole tablet, or any range.
+                    let tablet = now.tablet_of(Token(first));
+                    let (after, last) = now.range(tablet);
+                    let range = match (kind, tablet) {
+                        (2, 0) => (after, last),
+                        (2, _) => (Token(after.0 + 1), last),
+                        _ => (Token(first), Token(first + width)),
+                    };
+                    let before = now.clone();
+                    now = before.after_repairs(&[(range, at)]);
+                    for (token, known) in &mut model {
+                        if range.0.0 <= *token && *token <= range.1.0 {
+                            *known = (*known).max(Some(at));
+                        }
+                    }
+                    prop_assert!(kind != 2 || Some(at) <= repaired(&now, range.1));
+                    let changed = now.differing(&before);
+                    let (one, other) = (now.repaired(), before.repaired());
+                    let differ = |it: &usize| one.get(it) != other.get(it);
+                    let expected: BTreeSet<usize> = (0..now.count()).filter(differ).collect();
+                    prop_assert_eq!(changed, expected);
+                }
+            }
+            for (token, at) in &model {
+                prop_assert!(repaired(&now, Token(*token)) <= *at, "{token} in {now:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_repaired_stays_so_on_its_way() {
+    let [one, two] = [1, 2].map(Uuid::from_u128);
+    let whole = (Token::MIN, Token::MAX);
+    let still = equal(4, |_| Box::from([(one, 0)])).after_repairs(&[(whole, 7)]);
+    assert_eq!(still.repaired(), &(0..4).map(|tablet| (tablet, 7)).collect());
+    let mut moving = still.after(&[(1, TabletStep::Begin(Box::from([(two, 0)])))], 5);
+    for (step, session) in [
+        (TabletStep::Advance(Stage::ReadOld), 6),
+        (TabletStep::Advance(Stage::ReadNew), 7),
+        (TabletStep::Arrive, 8),
+    ] {
+        moving = moving.after(&[(1, step)], session);
+    }
+    assert_eq!((moving.of(1), moving.repaired()), (&[(two, 0)][..], still.repaired()));
+}

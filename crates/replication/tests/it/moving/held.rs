@@ -5,6 +5,7 @@
 //!  - *all-replicas*: each range is of as many nodes as its keyspace wants, or of all there are,
 //!    and of none that has left.
 //!  - *equal*: after a repair all nodes that have a range have the same in it.
+//!  - *shown*: who has repaired tablets sees that they were repaired then.
 
 use super::registers::{KEYS, TABLES};
 use super::world::Nodes;
@@ -129,14 +130,36 @@ pub(super) fn clean(nodes: &mut Nodes, members: &[usize]) -> Vec<String> {
     wrong
 }
 
-/// Repairs all that a node has.
-pub(super) fn repair(nodes: &mut Nodes, node: usize) -> Result<(), String> {
-    nodes.run(node, async {
-        let tables = TABLES.map(|name| entry(name, name).schema.id).to_vec();
-        let wanted = Wanted { tables, ..Wanted::default() };
-        let coordinator = runtime::local::get::<Coordinator>();
-        coordinator.repair(wanted, Rc::new(Watch::default())).await
-    })
+/// Repairs all that this node has; the millisecond before which nothing was kept for a replica.
+pub(super) async fn repair_here() -> Result<Option<i64>, String> {
+    let tables = TABLES.map(|name| entry(name, name).schema.id).to_vec();
+    let wanted = Wanted { tables, ..Wanted::default() };
+    let coordinator = runtime::local::get::<Coordinator>();
+    let watch = Rc::new(Watch::default());
+    coordinator.repair(wanted, watch.clone()).await?;
+    Ok(watch.moment.get().map(|micros| micros.div_euclid(1000)))
+}
+
+/// Repairs all that a node has, of so many copies of each tablet: *shown*.
+pub(super) fn repair(nodes: &mut Nodes, node: usize, copies: usize) -> Option<String> {
+    let moment = match nodes.run(node, repair_here()) {
+        Err(why) => return Some(format!("heals: {why}")),
+        Ok(None) => return None,
+        Ok(Some(moment)) => moment,
+    };
+    let host = nodes.host(node);
+    let late = nodes.run(node, async move {
+        let replicas = entry(TABLES[1], TABLES[1]).replicas.clone();
+        let own = |tablet: &usize| replicas.of(*tablet).iter().any(|(of, _)| *of == host);
+        let is_late = |tablet: &usize| replicas.repaired().get(tablet) < Some(&moment);
+        (0..replicas.count()).filter(own).filter(is_late).count()
+    });
+    (1 < copies && 0 < late).then(|| format!("shown: {late} tablets at {node} before {moment}"))
+}
+
+/// When each tablet was repaired, as a node knows.
+pub(super) fn repair_times(nodes: &mut Nodes, node: usize) -> BTreeMap<usize, i64> {
+    nodes.run(node, async { entry(TABLES[1], TABLES[1]).replicas.repaired().clone() })
 }
 
 /// *equal*: what differs among those that have a range.

@@ -302,6 +302,35 @@ impl Schedule {
         });
     }
 
+    /// Somebody repairs all that it has.
+    fn repair(&mut self) {
+        let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
+        if self.nodes.serves(node) {
+            self.nodes.begin(node, async move {
+                runtime::time::sleep(delay).await;
+                let repaired = held::repair_here().await;
+                stdx::trace!("a repair at {:?}: {repaired:?}", runtime::time::Instant::now());
+            });
+        }
+    }
+
+    /// Nodes know when tablets were repaired, also when they have all started anew.
+    fn check_repair_times(&mut self, seed: u64) {
+        let members = self.members();
+        let known = held::repair_times(&mut self.nodes, members[0]);
+        for node in &members[1..] {
+            let other = held::repair_times(&mut self.nodes, *node);
+            assert_eq!(other, known, "seed {seed}: node {node}");
+        }
+        members.iter().for_each(|node| self.nodes.crash(*node));
+        members.iter().for_each(|node| self.nodes.start(*node));
+        for node in members {
+            assert!(self.nodes.wait(node), "seed {seed}: node {node}");
+            let other = held::repair_times(&mut self.nodes, node);
+            assert_eq!(other, known, "seed {seed}: node {node} after a crash");
+        }
+    }
+
     /// A table is emptied about the time when somebody begins to move.
     fn truncate(&mut self) {
         let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
@@ -407,6 +436,7 @@ impl Schedule {
         for _ in 0..STEPS {
             if self.resizes {
                 self.resize();
+                self.repair();
             }
             if self.altered.is_some() {
                 self.alter();
@@ -546,8 +576,9 @@ impl Schedule {
             self.nodes.run(*node, self.registers.clone().check());
         }
         for node in &members {
-            let repaired = held::repair(&mut self.nodes, *node);
-            wrong.extend(repaired.err().map(|why| format!("heals: {why}")));
+            // Elsewhere mistakes are planted, which are to be told in other words.
+            let copies = if self.resizes { wanted[1].min(members.len()) } else { 0 };
+            wrong.extend(held::repair(&mut self.nodes, *node, copies));
         }
         wrong.extend(held::differing(&mut self.nodes, &members));
         wrong.extend(self.registers.wrong.take());
@@ -611,6 +642,7 @@ fn tablets_split_and_merge_while_nodes_come_and_go() {
                 .run(node, async { testkit::config::entry(TABLES[1], TABLES[1]).replicas.count() });
             assert_eq!(count, 4, "seed {seed}: node {node}");
         }
+        schedule.check_repair_times(seed);
     }
 }
 
