@@ -293,6 +293,7 @@ async fn install(node: NodeInfo, found: &Found) -> Result<(), BootError> {
             let (schema, tablets) = (&entry.schema, &entry.tablets);
             if is_data_table(schema, entry.kind) {
                 add_table(&storage, (**schema).clone(), (**tablets).clone(), Log::Data).await?;
+                storage.set_single(schema.id, entry.is_single());
             }
         }
         for keyspace in schema.keyspaces.values().filter(|it| !it.keyspace.durable_writes) {

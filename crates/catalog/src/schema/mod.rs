@@ -92,6 +92,20 @@ impl<L> TableEntry<L> {
         self.log.is_none() && self.schema.log.is_none()
     }
 
+    /// Whether there is one copy of it in the whole cluster: no tablet has more, or is about to, or
+    /// its keyspace wants no more.
+    pub fn is_single(&self) -> bool {
+        if !self.replicas.is_empty() {
+            let is_alone = self.replicas.iter().all(|of| of.len() <= 1);
+            return is_alone && self.replicas.moves().is_empty();
+        }
+        match &*self.replication {
+            Replication::Local => true,
+            Replication::Everywhere => false,
+            spread => spread.total() <= 1,
+        }
+    }
+
     /// How it is divided.
     pub(crate) fn division(&self) -> Division {
         let (tablets, replicas) = ((*self.tablets).clone(), (*self.replicas).clone());

@@ -661,6 +661,7 @@ impl Cluster {
         if let Some(storage) = runtime::local::try_get::<Storage>() {
             let changes = command.schema_changes().iter();
             changes.for_each(|change| steps::tell_durable_writes(&storage, &next, change));
+            steps::tell_copies(&storage, &next, command);
             // In the step that shows the views, so that whoever sees them knows: writes that begin
             // from now on are derived.
             if !command.schema_changes().is_empty() {

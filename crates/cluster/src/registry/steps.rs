@@ -6,7 +6,7 @@
 //!    them is altered or dropped.
 
 use crate::schema::Schema;
-use catalog::SchemaChange;
+use catalog::{Command, SchemaChange};
 use model::{TableId, TableSchema, TabletMap};
 use std::rc::Rc;
 use storage::{Log, SnapshotTag, Storage};
@@ -157,6 +157,28 @@ pub(super) fn tell_durable_writes(storage: &Storage, next: &Schema, change: &Sch
             storage.set_durable_writes(table.id, durable);
         }
         _ => {}
+    }
+}
+
+/// Tells storage whether there is one copy of a table, where a command may have changed that.
+pub(super) fn tell_copies(storage: &Storage, next: &Schema, command: &Command) {
+    for change in command.schema_changes() {
+        match change {
+            SchemaChange::AlterKeyspace(keyspace) => {
+                let tables = next.keyspace(&keyspace.name).into_iter().flat_map(|it| &it.tables);
+                tables
+                    .for_each(|(_, table)| storage.set_single(table.schema.id, table.is_single()));
+            }
+            SchemaChange::CreateTable(table) => {
+                let entry = next.table_by_id(table.id);
+                storage.set_single(table.id, entry.is_some_and(|entry| entry.is_single()));
+            }
+            _ => {}
+        }
+    }
+    for moved in command.tablets() {
+        let entry = next.table_by_id(moved.table);
+        storage.set_single(moved.table, entry.is_some_and(|entry| entry.is_single()));
     }
 }
 

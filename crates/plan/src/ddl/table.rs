@@ -28,7 +28,7 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
     need_keyspace(schema, keyspace)?;
     check_name(name)?;
     let properties = Properties(&it.properties.properties);
-    let options = options::apply(defaults(&context.rules), &properties)?;
+    let options = options::apply(of_keyspace(schema, keyspace, &context.rules), &properties)?;
     check_tablets(schema, keyspace, &options)?;
     racks::check_owners(schema, keyspace, &context.data_centers)?;
     context.rules.check_windows(&options)?;
@@ -63,6 +63,19 @@ pub(super) fn create(schema: &Schema, it: &CreateTable, context: &Context) -> De
             Err(Error::AlreadyExists { keyspace, table })
         }
     }
+}
+
+/// The options of a new table of a keyspace, where nothing is said of them: tables with tablets go
+/// by repairs in what they forget, as nodes have them by themselves.
+fn of_keyspace(schema: &Schema, keyspace: &str, rules: &Rules) -> TableOptions {
+    let mut defaults = defaults(rules);
+    let entry = schema.keyspace(keyspace);
+    if entry.is_some_and(|entry| entry.keyspace.initial_tablets.is_some()) {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        defaults.tombstone_gc =
+            vec![pair("mode", "repair"), pair("propagation_delay_in_seconds", "3600")];
+    }
+    defaults
 }
 
 /// The options of a new table of which nothing is said.

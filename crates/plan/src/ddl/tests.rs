@@ -11,6 +11,38 @@ const KS: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrateg
 
 const TABLETS: &str = "CREATE KEYSPACE ks WITH tablets = {'enabled': true}";
 
+/// What a table forgets where nothing is said of it.
+#[test]
+fn tables_with_tablets_go_by_repairs_unless_something_is_said() {
+    let found = |node: &Node, statement: &str| {
+        let changes = node.decide(statement).expect(statement);
+        match &changes[..] {
+            [SchemaChange::CreateTable(table) | SchemaChange::AlterTable(table)] => {
+                let pairs = &table.options.tombstone_gc;
+                pairs.iter().map(|(name, value)| format!("{name}={value} ")).collect::<String>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let repair = "mode=repair propagation_delay_in_seconds=3600 ";
+    let create = "CREATE TABLE ks.t (p int PRIMARY KEY)";
+    for (keyspace, with, expected) in [
+        (TABLETS, "", repair),
+        (TABLETS, " WITH gc_grace_seconds = 7", repair),
+        (TABLETS, " WITH tombstone_gc = {'mode': 'disabled'}", "mode=disabled "),
+        (TABLETS, " WITH tombstone_gc = {}", ""),
+        (KS, "", ""),
+        (KS, " WITH tombstone_gc = {'mode': 'repair'}", "mode=repair "),
+    ] {
+        let made = format!("{create}{with}");
+        assert_eq!(found(&Node::after(&[keyspace]), &made), expected, "{keyspace}: {made}");
+        // A table keeps what it has: one of a version before, too.
+        let node = Node::after(&[keyspace, &made]);
+        let altered = found(&node, "ALTER TABLE ks.t WITH comment = 'x'");
+        assert_eq!(altered, expected, "{keyspace}: {made}");
+    }
+}
+
 /// A change in few words.
 fn render(change: &SchemaChange) -> String {
     match change {

@@ -175,6 +175,15 @@ impl Storage {
         }
     }
 
+    /// Whether there is one copy of a table in the whole cluster: nothing is repaired then, and
+    /// what goes by repairs goes by `gc_grace_seconds`. An unknown table is ignored.
+    pub fn set_single(&self, id: TableId, is_single: bool) {
+        if let Some(table) = self.shard.table(id) {
+            debug_assert!(table.schema.borrow().id == id, "of another table");
+            table.is_single.set(is_single);
+        }
+    }
+
     /// Whether the writes of a table bring others with them: from the next one on, all that
     /// [`Storage::derive_with`] has registered writes. An unknown table is ignored.
     pub fn set_deriving(&self, id: TableId, derives: bool) {

@@ -114,6 +114,8 @@ pub(crate) struct Table {
     pub(crate) filling: Cell<bool>,
     /// Whether merges may forget deletions.
     pub(crate) tombstone_gc: Cell<bool>,
+    /// Whether there is one copy of it in the whole cluster: no repair says what may be forgotten.
+    pub(crate) is_single: Cell<bool>,
     /// How many wait for SSTables of other nodes: merges forget no deletion meanwhile.
     pub(crate) arriving: Cell<usize>,
     /// From which size on its memtables note rows.
@@ -249,6 +251,7 @@ impl Table {
             auto_compaction: Cell::new(true),
             filling: Cell::new(false),
             tombstone_gc: Cell::new(true),
+            is_single: Cell::new(false),
             arriving: Cell::new(0),
             watch: Cell::new(Watch::NONE),
             told: Cell::default(),

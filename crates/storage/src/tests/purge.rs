@@ -351,7 +351,9 @@ impl Life {
                     let all = (Token::MIN, Token::MAX);
                     storage.note_repair(mine.id, if prng.one_in(2) { all } else { some }, now);
                 }
-                _ => sleep(Duration::from_millis(prng.below(20))).await,
+                // Its keyspace gets other copies, or none but this.
+                98 => storage.set_single(mine.id, prng.one_in(2)),
+                _ => sleep(Duration::from_millis(2 * prng.below(20))).await,
             }
         }
     }

@@ -58,14 +58,34 @@ impl Mode {
     }
 }
 
-/// The second before which deletions are old enough where a repair was then; `i64::MIN`: none is.
-fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 {
-    let before = match Mode::of(options) {
-        Mode::Timeout => now - options.gc_grace_seconds as i64,
-        Mode::Immediate => now,
-        Mode::Disabled => i64::MIN,
-        Mode::Repair { delay } => {
-            repaired_at.map_or(i64::MIN, |repaired| repaired.saturating_sub(delay).min(now))
+/// What is known of the replicas of a place.
+#[derive(Clone, Copy, Debug)]
+enum Replicas {
+    /// There is one, and nothing to repair.
+    One,
+    /// They were repaired at this second, if ever.
+    Repaired(Option<i64>),
+}
+
+impl Replicas {
+    fn of(table: &Table, repaired_at: Option<i64>) -> Replicas {
+        match table.is_single.get() {
+            true => Replicas::One,
+            false => Replicas::Repaired(repaired_at),
+        }
+    }
+}
+
+/// The second before which deletions are old enough at such a place; `i64::MIN`: none is.
+fn gc_before(options: &TableOptions, replicas: Replicas, now: i64) -> i64 {
+    let before = match (Mode::of(options), replicas) {
+        (Mode::Timeout, _) | (Mode::Repair { .. }, Replicas::One) => {
+            now - options.gc_grace_seconds as i64
+        }
+        (Mode::Immediate, _) => now,
+        (Mode::Disabled, _) => i64::MIN,
+        (Mode::Repair { delay }, Replicas::Repaired(at)) => {
+            at.map_or(i64::MIN, |repaired| repaired.saturating_sub(delay).min(now))
         }
     };
     debug_assert!(before <= now, "old-enough: deletions of {before} at {now}");
@@ -75,7 +95,7 @@ fn gc_before(options: &TableOptions, repaired_at: Option<i64>, now: i64) -> i64 
 /// The same of all between two tokens, by the table's options alone.
 pub(crate) fn deletions_before(table: &Table, tokens: (Token, Token), now: i64) -> i64 {
     let repaired_at = table.repairs.borrow().least(tokens);
-    gc_before(&table.schema.borrow().options, repaired_at, now)
+    gc_before(&table.schema.borrow().options, Replicas::of(table, repaired_at), now)
 }
 
 /// What is old enough in a table as it is now, by where it is.
@@ -100,7 +120,10 @@ impl<'t> OldEnough<'t> {
         match (self.may_forget, self.is_planted) {
             (false, _) => i64::MIN,
             (true, true) => self.now,
-            _ => gc_before(&self.table.schema.borrow().options, repaired_at, self.now),
+            _ => {
+                let replicas = Replicas::of(self.table, repaired_at);
+                gc_before(&self.table.schema.borrow().options, replicas, self.now)
+            }
         }
     }
 
@@ -346,12 +369,15 @@ mod tests {
 
     #[test]
     fn tombstone_gc_says_what_is_old_enough() {
-        let check = |pairs: &[(&str, &str)], repaired_at, expected| {
+        let check_at = |pairs: &[(&str, &str)], replicas, expected| {
             let mut options = crate::testing::schema(1, "t").options;
             options.gc_grace_seconds = 100;
             let pairs = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string()));
             options.tombstone_gc = pairs.collect();
-            assert_eq!(gc_before(&options, repaired_at, 10_000), expected, "{options:?}");
+            assert_eq!(gc_before(&options, replicas, 10_000), expected, "{options:?}");
+        };
+        let check = |pairs: &[(&str, &str)], repaired_at, expected| {
+            check_at(pairs, Replicas::Repaired(repaired_at), expected);
         };
         check(&[], None, 9_900);
         check(&[("mode", "timeout")], Some(5), 9_900);
@@ -362,5 +388,8 @@ mod tests {
         let delay = ("propagation_delay_in_seconds", "7");
         check(&[("mode", "repair"), delay], Some(9_000), 8_993);
         check(&[("mode", "repair"), delay], Some(i64::MAX), 10_000);
+        check_at(&[("mode", "repair"), delay], Replicas::One, 9_900);
+        check_at(&[("mode", "immediate")], Replicas::One, 10_000);
+        check_at(&[("mode", "disabled")], Replicas::One, i64::MIN);
     }
 }
