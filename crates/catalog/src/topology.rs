@@ -357,11 +357,7 @@ impl Topology {
             TopologyChange::Convert(keyspace) => return self.check_convert(keyspace),
             TopologyChange::Intend(host_id, _) => return self.check_intend(*host_id),
             TopologyChange::Converted(keyspace) => return self.check_converting(keyspace),
-            TopologyChange::Left(host_id) => {
-                self.check_still()?;
-                self.check_none_converts()?;
-                return self.check_present(*host_id).map(drop);
-            }
+            TopologyChange::Left(host_id) => return self.check_left(*host_id),
             TopologyChange::Lost(host_id) => return self.check_lost(*host_id),
             TopologyChange::Enable(feature) => return self.check_feature(feature),
             TopologyChange::Leave(host_id) => return self.check_leave(*host_id),
@@ -431,6 +427,12 @@ impl Topology {
             Some(_) => Err(format!("node {host_id} has left already")),
             None => Err(format!("node {host_id} is not known")),
         }
+    }
+
+    fn check_left(&self, host_id: Uuid) -> Result<(), String> {
+        self.check_still()?;
+        self.check_none_converts()?;
+        self.check_present(host_id).map(drop)
     }
 
     fn check_lost(&self, host_id: Uuid) -> Result<(), String> {

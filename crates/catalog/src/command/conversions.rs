@@ -26,7 +26,7 @@ impl Command {
         let entry = schema.keyspace(keyspace).ok_or(format!("there is no keyspace {keyspace}"))?;
         let mut command = Command::empty(micros);
         if !topology.converting().contains(keyspace) {
-            if let Some(why) = conversion::why_not(entry) {
+            if let Some(why) = entry.why_not_converted() {
                 return Err(why);
             }
             let begins = TopologyChange::Convert(keyspace.to_owned());

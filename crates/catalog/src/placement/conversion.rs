@@ -25,7 +25,6 @@
 
 use super::tablets::{Host, Hosts, Load};
 use super::{Owners, Replication, Ring, TABLETS_MAX, TabletReplicas};
-use crate::schema::KeyspaceEntry;
 use crate::topology::{Member, StorageMode, Topology};
 use model::token::slot_range;
 use model::{Token, Uuid};
@@ -34,34 +33,6 @@ use std::sync::Arc;
 
 /// How a node stores each table of a keyspace, by the names of the tables.
 pub type Modes = BTreeMap<String, StorageMode>;
-
-/// Why a keyspace cannot be given tablets; `None`: it can, as far as it is its own affair.
-pub fn why_not<L>(entry: &KeyspaceEntry<L>) -> Option<String> {
-    let name = &entry.keyspace.name;
-    if entry.keyspace.initial_tablets.is_some() {
-        return Some(format!("keyspace {name} already uses tablets"));
-    }
-    if !matches!(*entry.replication, Replication::PerDataCenter(_)) {
-        return Some(format!(
-            "keyspace {name} cannot be migrated to tablets: its replication has to be \
-             NetworkTopologyStrategy (ALTER KEYSPACE)"
-        ));
-    }
-    if entry.tables.is_empty() {
-        return Some(format!("keyspace {name} has no tables to migrate"));
-    }
-    entry.tables.values().find_map(|table| {
-        let what = match &table.schema {
-            it if it.view.is_some() => "is a view",
-            it if it.log.is_some() => "is a log of changes",
-            it if !table.views.is_empty() || !it.indexes.is_empty() => "has views or indexes",
-            _ if table.log.is_some() => "has a log of changes",
-            _ => return None,
-        };
-        let table = &table.schema.name;
-        Some(format!("keyspace {name} cannot be migrated to tablets: {name}.{table} {what}"))
-    })
-}
 
 /// The tablets that a table of the ring is to have (*as-on-the-ring*), on the shards that have the
 /// fewest.

@@ -3,10 +3,40 @@
 //! Invariants: *tablets-or-intended* of [`super`], *all-or-none* of
 //! [`crate::placement::conversion`].
 
-use super::{Local, Schema, TableEntry};
-use crate::placement::{Division, Here, TabletReplicas};
+use super::{KeyspaceEntry, Local, Schema, TableEntry};
+use crate::placement::{Division, Here, Replication, TabletReplicas};
 use crate::topology::StorageMode;
 use std::rc::Rc;
+
+impl<L> KeyspaceEntry<L> {
+    /// Why it cannot be given tablets; `None`: it can, as far as it is its own affair.
+    pub(crate) fn why_not_converted(&self) -> Option<String> {
+        let name = &self.keyspace.name;
+        if self.keyspace.initial_tablets.is_some() {
+            return Some(format!("keyspace {name} already uses tablets"));
+        }
+        if !matches!(*self.replication, Replication::PerDataCenter(_)) {
+            return Some(format!(
+                "keyspace {name} cannot be migrated to tablets: its replication has to be \
+                 NetworkTopologyStrategy (ALTER KEYSPACE)"
+            ));
+        }
+        if self.tables.is_empty() {
+            return Some(format!("keyspace {name} has no tables to migrate"));
+        }
+        self.tables.values().find_map(|table| {
+            let what = match &table.schema {
+                it if it.view.is_some() => "is a view",
+                it if it.log.is_some() => "is a log of changes",
+                it if !table.views.is_empty() || !it.indexes.is_empty() => "has views or indexes",
+                _ if table.log.is_some() => "has a log of changes",
+                _ => return None,
+            };
+            let table = &table.schema.name;
+            Some(format!("keyspace {name} cannot be migrated to tablets: {name}.{table} {what}"))
+        })
+    }
+}
 
 impl<L> TableEntry<L> {
     /// The tablets that are stored of it: those that it has, or is being given.

@@ -1,10 +1,29 @@
 use super::*;
-use crate::placement::Resize;
 use crate::placement::ring::tests::any_topology;
 use crate::placement::strategy::Factors;
-use crate::topology::TopologyChange;
+use crate::placement::{Resize, TabletStep};
 use crate::topology::testing::{member, topology};
+use crate::topology::{Stage, TopologyChange};
 use proptest::prelude::*;
+
+/// With all tablets that are to be one on the same nodes.
+fn brought_together(made: &TabletReplicas) -> TabletReplicas {
+    let mut together = made.clone();
+    for mates in made.apart() {
+        let to: Hosts = made.of(mates.start).to_vec().into();
+        let steps = [
+            TabletStep::Begin(to),
+            TabletStep::Advance(Stage::ReadOld),
+            TabletStep::Advance(Stage::ReadNew),
+            TabletStep::Arrive,
+        ];
+        for (session, step) in (1..).zip(steps) {
+            let all: Vec<_> = mates.clone().skip(1).map(|it| (it, step.clone())).collect();
+            together = together.after(&all, session);
+        }
+    }
+    together
+}
 
 proptest! {
     /// *as-on-the-ring*, *within-slots*, *slots-together*; and what it comes to.
@@ -58,24 +77,8 @@ proptest! {
         }
         prop_assert!(made.resized(Resize::Split).is_err());
         prop_assert!(made.resized(Resize::Merge).is_err());
-        let mut together = made.clone();
-        for mates in made.apart() {
-            let steps = |step: &dyn Fn(usize) -> crate::placement::TabletStep| {
-                mates.clone().skip(1).map(|it| (it, step(it))).collect::<Vec<_>>()
-            };
-            use crate::placement::TabletStep::{Advance, Arrive, Begin};
-            use crate::topology::Stage;
-            let to = made.of(mates.start).to_vec();
-            prop_assert!(together.resized(Resize::Converge).is_err());
-            for (session, step) in [
-                &(|_: usize| Begin(to.clone().into())) as &dyn Fn(usize) -> _,
-                &|_| Advance(Stage::ReadOld),
-                &|_| Advance(Stage::ReadNew),
-                &|_| Arrive,
-            ].into_iter().enumerate() {
-                together = together.after(&steps(step), 1 + session as u64);
-            }
-        }
+        prop_assert!(made.apart().next().is_none() || made.resized(Resize::Converge).is_err());
+        let together = brought_together(&made);
         let done = together.resized(Resize::Converge).expect("all are together");
         prop_assert_eq!(done.target(), 0);
         prop_assert_eq!(done.count(), target as usize);
