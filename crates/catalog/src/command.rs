@@ -17,14 +17,14 @@ mod conversions;
 use crate::facts;
 use crate::features;
 use crate::grants::consequences;
-use crate::placement::{Here, Resize, TabletStep};
+use crate::placement::{Here, Repairs, Resize, TabletStep};
 use crate::schema::{Complete, Local, Schema, SchemaChange, SchemaImage, TabletsAfter};
 use crate::schema_tables::CHANGE_MICROS;
 use crate::topology::{self, Topology, TopologyChange};
 use crate::uuids::time_uuid;
 use crate::{access_tables, schema_tables};
 use auth::State;
-use model::{TableId, Token, Uuid};
+use model::{TableId, Uuid};
 use mutation::FrozenMutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -147,7 +147,7 @@ impl Command {
     /// is known, or of no tablet.
     pub fn of_repairs<L: Local>(
         before: &Schema<L>,
-        repairs: &BTreeMap<TableId, Vec<((Token, Token), i64)>>,
+        repairs: &BTreeMap<TableId, Repairs>,
         micros: i64,
     ) -> Option<Command> {
         let mut command = Command::empty(micros);

@@ -21,4 +21,4 @@ pub use moves::{Sides, Take, ends, foreign, sides, sources, takes};
 pub use ring::{Owners, Ring};
 pub use strategy::{Factors, Replication};
 pub use tablets::{Division, Here, Hosts, Load, SCALE, TABLETS_MAX};
-pub use tablets::{Resize, TabletMove, TabletReplicas, TabletStep};
+pub use tablets::{Repairs, Resize, TabletMove, TabletReplicas, TabletStep};

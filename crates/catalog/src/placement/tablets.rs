@@ -74,6 +74,10 @@ pub struct TabletMove {
     pub session: u64,
 }
 
+/// Ranges that were repaired, from their first token to their last; each with the millisecond since
+/// 1970 before which all replicas had all of it.
+pub type Repairs = Vec<((Token, Token), i64)>;
+
 /// A step of a tablet on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TabletStep {

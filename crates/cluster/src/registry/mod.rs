@@ -32,7 +32,7 @@ use crate::schema::{Catalog, Schema, TableEntry};
 use crate::settings::{Live, Settings};
 use crate::uuids::time_uuid_now;
 use crate::virtual_tables::{Providers, VirtualRows, VirtualWriter};
-use catalog::placement::{Here, SCALE, TabletStep};
+use catalog::placement::{Here, Repairs, SCALE, TabletStep};
 use catalog::streams::Streams;
 use catalog::{Command, Moment, SchemaChange, Topology, TopologyChange};
 use model::{TableId, TableSchema, Token, Uuid};
@@ -281,7 +281,7 @@ impl Cluster {
     /// token to their last, before which millisecond since 1970.
     pub async fn note_repairs(
         &self,
-        repairs: BTreeMap<TableId, Vec<((Token, Token), i64)>>,
+        repairs: BTreeMap<TableId, Repairs>,
     ) -> Result<(), ChangeError<Infallible>> {
         assert!(!repairs.is_empty(), "one-writer: no table was repaired");
         let decided = move |catalog: &Catalog, moment: Moment| {

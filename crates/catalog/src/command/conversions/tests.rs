@@ -164,8 +164,8 @@ fn it_is_taken_back() {
         history.intend(StorageMode::Ring);
         history.restart();
         history.finalize(StorageMode::Ring);
-        let tables = history.catalog.schema.keyspaces["ks"].tables.values();
-        assert!(tables.cloned().all(|it| it.intended.is_empty() && it.replicas.is_empty()));
+        let mut tables = history.catalog.schema.keyspaces["ks"].tables.values();
+        assert!(tables.all(|it| it.intended.is_empty() && it.replicas.is_empty()));
         let named = |change| history.catalog.topology.check(&change);
         assert_eq!(named(TopologyChange::Leave(HERE.host_id)), Ok(()));
     }
