@@ -3,6 +3,8 @@
 //! Invariants
 //!  - *as-asked*: a request gives, or takes, no more than it was asked for; one that sends takes
 //!    something.
+//!  - *shut-at-once*: who drops a listener knows that its port is closed, whatever still waits at
+//!    the kernel.
 //!  - *one-machine* (of the driver): sockets of a simulated machine never reach the kernel.
 
 pub mod datagram;
@@ -46,7 +48,7 @@ pub struct Keepalive {
     pub probes: u32,
 }
 
-/// A listening socket.
+/// A listening socket; it listens until it is dropped.
 #[derive(Debug)]
 pub struct TcpListener {
     fd: Rc<Fd>,
@@ -92,6 +94,17 @@ impl TcpListener {
             };
             let peer = stream.peer;
             return Ok((stream, peer));
+        }
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        // The descriptor lives until the kernel has given back an accept that was cancelled, and
+        // would let clients in until then (*shut-at-once*).
+        if !self.fd.is_simulated() {
+            let shut = borrow(&self.fd).shutdown(Shutdown::Both);
+            debug_assert!(shut.is_ok(), "shut-at-once: {} stays open: {shut:?}", self.local);
         }
     }
 }

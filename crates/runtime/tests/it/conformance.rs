@@ -199,6 +199,21 @@ async fn gone_connections() {
     assert_eq!(peer, client.local_addr());
 }
 
+/// A listener that is dropped while it accepts listens no longer, from then on.
+async fn dropped_listener() {
+    let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap(), LISTEN).unwrap();
+    let addr = listener.local_addr();
+    let accepting = Scope::new();
+    accepting.spawn(async move { while listener.accept().await.is_ok() {} });
+    let first = TcpStream::connect(addr).await.unwrap();
+    assert_eq!(first.peer_addr(), addr);
+    accepting.cancel().await;
+    let late = std::net::TcpStream::connect(addr).unwrap_err();
+    assert_eq!(late.kind(), std::io::ErrorKind::ConnectionRefused);
+    let again = TcpListener::bind(addr, LISTEN).unwrap();
+    assert_eq!(again.local_addr(), addr);
+}
+
 fn named() -> UnixOptions {
     UnixOptions { mode: 0o660, group: None, backlog: 4 }
 }
@@ -357,6 +372,7 @@ fn on_real(name: &str, backend: Backend) {
         timeout(limit, shards()).await.expect("shards");
         timeout(limit, sockets()).await.expect("sockets");
         timeout(limit, gone_connections()).await.expect("gone connections");
+        timeout(limit, dropped_listener()).await.expect("dropped listener");
         timeout(limit, written_at_once()).await.expect("written at once");
         timeout(limit, moved_connection()).await.expect("moved connection");
         timeout(limit, dropped_in_flight()).await.expect("dropped in flight");
