@@ -345,8 +345,12 @@ fn subcommand(spec: &Spec) -> Command {
     for name in spec.options.iter().chain(output) {
         command = command.arg(arg_of(name));
     }
-    let files = Arg::new("files").value_name("FILES").num_args(0..).action(ArgAction::Append);
-    command.arg(files.help("SSTables, by the path of any component, or directories of them"))
+    let many = |name: &'static str| Arg::new(name).value_name("FILES").action(ArgAction::Append);
+    let files = many("files").num_args(0..);
+    let named = many("sstables").long("sstables").num_args(1..);
+    command
+        .arg(files.help("SSTables, by the path of any component, or directories of them"))
+        .arg(named.help("The same, all up to the next option"))
 }
 
 fn value(name: &'static str, value_name: &'static str, help: &'static str) -> Arg {
@@ -481,7 +485,7 @@ fn options(spec: &Spec, matches: &ArgMatches) -> Result<Options, String> {
     let log_level = text("default-log-level").unwrap_or_default();
     Ok(Options {
         operation: spec.operation,
-        files: many("files").into_iter().map(PathBuf::from).collect(),
+        files: many("files").into_iter().chain(many("sstables")).map(PathBuf::from).collect(),
         schema_source: schema_source(&text("schema-file"), &flag)?,
         schema_file: path("schema-file").unwrap_or_else(|| PathBuf::from("schema.cql")),
         keyspace: text("keyspace"),
@@ -615,6 +619,9 @@ mod tests {
         let options = parsed("dump-data --merge --schema-file s a-Data.db b-TOC.txt").unwrap();
         assert_eq!((options.merge, options.format, options.files.len()), (true, Format::Json, 2));
         assert_eq!(options.schema_source, SchemaSource::File);
+        let named = parsed("dump-data a --sstables b c --merge --sstables d").unwrap();
+        let expected = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
+        assert_eq!((named.files, named.merge), (expected, true));
         assert_eq!(parsed("query a").unwrap().format, Format::Text);
         assert_eq!(parsed("split -t -5 --token 7 a").unwrap().tokens, [-5, 7]);
         assert_eq!(parsed("dump --components data,index a").unwrap().components.len(), 2);
@@ -644,6 +651,7 @@ mod tests {
             "shard-of a",
             "split -t x a",
             "dump-data --nonsense a",
+            "dump-data --sstables",
         ] {
             assert!(parsed(words).is_err(), "{words}");
         }
