@@ -532,7 +532,6 @@ fn a_changed_type_is_followed() {
     }
 }
 
-/// The options that a table gets, or what is said against them.
 /// What a table of a keyspace with tablets has where its statement says no more than that.
 fn unsaid(said: TableOptions) -> TableOptions {
     let pairs = [("mode", "repair"), ("propagation_delay_in_seconds", "3600")];
@@ -543,6 +542,7 @@ fn unsaid(said: TableOptions) -> TableOptions {
     }
 }
 
+/// The options that a table gets, or what is said against them.
 fn options_of(with: &str) -> Result<TableOptions, Error> {
     let statement = format!("CREATE TABLE t (p int PRIMARY KEY) WITH {with}");
     match Node::after(&[TABLETS]).decide(&statement)?.remove(0) {
