@@ -216,6 +216,8 @@ pub struct CasCounts {
     pub contended_reads: Contended,
     /// Conditional writes that ended in a timeout since nobody knew what became of them.
     pub uncertain: Count,
+    /// Conditional writes and serial reads that took part in the round of another one.
+    pub shared: Count,
     /// Rows of ended rounds that were removed.
     pub pruned: Count,
     /// Such rows that stay until the next start.

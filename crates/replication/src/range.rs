@@ -6,7 +6,7 @@
 //!  - *within-limits*: an answer has no more rows and partitions than its command allows.
 //!  - *forward*: an answer is resumed at a place behind the one at which its command began.
 
-use model::{ClusteringOrder, TabletMap, Token};
+use model::{ClusteringOrder, TableSchema, TabletMap, Token};
 use mutation::page::{Page, PageView, Partitions, ReadCommand, Resume, RingBound, SendRange};
 use std::cmp::Ordering;
 use stdx::Damaged;
@@ -27,6 +27,16 @@ pub fn settle(mut command: ReadCommand) -> ReadCommand {
     }
     command.resume = Some(resume);
     command
+}
+
+/// Whether a command of one partition reads rows that it names, so that there are no more of them.
+pub(crate) fn names_rows(command: &ReadCommand, schema: &TableSchema) -> bool {
+    debug_assert!(command.table == schema.id, "a command of another table");
+    let is_row = |range: &SendRange| {
+        range.start.0 == range.end.0
+            && model::key::clustering_components(&range.start.0).count() == schema.clustering_count
+    };
+    schema.clustering_count == 0 || command.ranges.iter().all(is_row)
 }
 
 /// A command of another node against the schema: its ranges ascend and do not overlap.
@@ -231,7 +241,30 @@ fn earlier(a: &RingBound, b: RingBound) -> RingBound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mutation::testing::{clustering, partition_key, schema};
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_are_named_by_whole_keys() {
+        let schema = schema();
+        let check = |ranges: &[SendRange], expected| {
+            let command = ReadCommand::all(schema.id, Partitions::Key(partition_key(1)), 0);
+            let command = ReadCommand { ranges: ranges.to_vec(), ..command };
+            assert_eq!(names_rows(&command, &schema), expected, "{ranges:?}");
+        };
+        let row = |c| SendRange::of_prefix(&clustering(c, "x"));
+        let mut prefix = Vec::new();
+        model::key::push_clustering(&1i32.to_be_bytes(), &mut prefix);
+        check(&[row(1), row(2)], true);
+        check(&[row(1), SendRange::of_prefix(&prefix)], false);
+        check(&[SendRange::full()], false);
+        check(&[SendRange { start: row(1).start, end: row(2).end }], false);
+        check(&[], true);
+        let mut flat = schema.clone();
+        flat.clustering_count = 0;
+        let command = ReadCommand::all(flat.id, Partitions::Key(partition_key(1)), 0);
+        assert!(names_rows(&command, &flat));
+    }
 
     #[test]
     fn as_many_parts_are_read_ahead_as_fill_the_answer() {

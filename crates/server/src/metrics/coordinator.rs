@@ -238,6 +238,11 @@ fn cas(sheet: &mut Sheet, traffic: &Traffic) {
             traffic.cas.uncertain.get(),
         ),
         (
+            "storage_proxy_coordinator_cas_shared",
+            "Conditional writes and serial reads that shared the Paxos round of another one.",
+            traffic.cas.shared.get(),
+        ),
+        (
             "storage_proxy_coordinator_cas_prune",
             "Paxos rows removed after their round ended.",
             traffic.cas.pruned.get(),

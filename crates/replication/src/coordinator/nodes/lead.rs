@@ -14,7 +14,8 @@
 use super::counters::led_badly;
 use super::owner::{Held, Owner};
 use super::peers::{call, left};
-use super::rounds::{Proposed, Rounding, of_read};
+use super::rounds::{Rounding, of_read};
+use super::shared::Proposed;
 use super::{Coordinator, target};
 use crate::coordinator::own_coordinator;
 use crate::digest;

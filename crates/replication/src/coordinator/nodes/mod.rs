@@ -36,6 +36,7 @@ mod relays;
 mod repair;
 mod ring;
 mod rounds;
+mod shared;
 mod together;
 mod transact;
 mod truncate;
@@ -52,8 +53,8 @@ pub use owner::{Owner, Round};
 pub(crate) use paired::{Brought, bring_to};
 pub(crate) use peers::{Cause, call, left, refused};
 pub(crate) use relays::tell_origin;
-pub use rounds::Proposed;
 pub(super) use rounds::Rounding;
+pub use shared::Proposed;
 pub(super) use transact::{learn_alone, learn_part};
 pub use write::Background;
 pub(crate) use write::Watch;
@@ -87,6 +88,8 @@ pub(crate) struct Nodes {
     joining: gather::Joining,
     /// By the rounds of this shard.
     chosen: rounds::Chosen,
+    /// Those who wait for them.
+    lines: Rc<shared::Lines>,
     /// Of conditional writes that other nodes send.
     executors: RefCell<[Option<Rc<dyn Executor>>; Language::COUNT]>,
 }
@@ -129,6 +132,10 @@ pub enum Planted {
     DecidesUnsynced,
     /// A replica does not tell since which one a proposal is made.
     HidesSince,
+    /// Who takes part in a round does not see what was added before it.
+    SharesUnseen,
+    /// Who takes part in a round is answered when it has added something.
+    AnswersEarly,
     /// Replicas are told of a logged batch before it is remembered.
     TellsFirst,
     /// A node does not look for the batches that an earlier life has kept.

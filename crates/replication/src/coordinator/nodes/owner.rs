@@ -2,13 +2,19 @@
 //! them at a time. Where the partition is on several nodes each of them may run one: conditional
 //! writes agree by rounds ([`crate::paxos`]), others do not.
 //!
+//! Those that make rounds wait in line, and take part in each other's rounds where that is possible
+//! ([`super::shared`]); all others, and who leads, hold the partition alone.
+//!
 //! Invariants
 //!  - *owner-only*: a partition is held by the shard that owns it, on each node.
 //!  - *judged-as-chosen*: what is proposed depends on what was read in the same round, and is
 //!    chosen only if nothing was in between.
 
-use super::refuse_write;
-use super::rounds::{Proposed, Rounding, Rounds};
+use super::peers::left;
+use super::repair::Merged;
+use super::rounds::{Ballots, Rounding, Rounds, of_read};
+use super::shared::{Ended, Ending, Given, Joint, Lead, Lined, Proposed, Turn, Whole};
+use super::{Planted, refuse_write};
 use crate::coordinator::cdc::Logging;
 use crate::coordinator::{Coordinator, check_owner, lwt, own_coordinator};
 use crate::epochs::{Entered, Epochs};
@@ -22,6 +28,7 @@ use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
 use runtime::time::{Elapsed, Instant, timeout};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use storage::{Exceeded, PartitionGuard, Storage};
 
@@ -30,8 +37,22 @@ pub struct Owner {
     table: Rc<TableEntry>,
     key: Vec<u8>,
     at: At,
-    _guard: PartitionGuard,
+    seat: RefCell<Seat>,
+    /// The round that it was in has ended without it.
+    is_past: Cell<bool>,
     _entered: Entered<Rc<Epochs>>,
+}
+
+/// What a request has of a partition.
+enum Seat {
+    /// It makes no rounds that others may take part in.
+    Alone { _guard: PartitionGuard },
+    /// It leads, and others may take part in the round that it is in.
+    Leads { lead: Lead, joint: Option<Rc<Joint>>, _guard: PartitionGuard },
+    /// It takes part in another one's round.
+    Takes(Turn),
+    /// Nothing: the round in which it took part has ended, or is about to.
+    Nothing,
 }
 
 /// Where the partition is.
@@ -55,6 +76,52 @@ impl Round {
     /// The timestamp of what is proposed, microseconds: later than that of every earlier round.
     pub fn timestamp(&self) -> i64 {
         self.ballot.micros()
+    }
+}
+
+impl Seat {
+    /// Of a request that comes.
+    async fn first(coordinator: &Coordinator, place: &Place, level: Consistency) -> Seat {
+        let schema = coordinator.cluster.schema();
+        let table = schema.table_by_id(place.table);
+        // A write of a table with a log comes with rows of the log: those have rounds of their own.
+        let is_shared =
+            |table: &Rc<TableEntry>| coordinator.is_spread(table) && table.log.is_none();
+        if !level.is_serial() || !table.is_some_and(is_shared) {
+            let _guard = coordinator.storage.lock_partition(place.table, &place.key).await;
+            return Seat::Alone { _guard };
+        }
+        Seat::in_line(coordinator, place, level).await
+    }
+
+    /// Whatever comes first.
+    async fn in_line(coordinator: &Coordinator, place: &Place, level: Consistency) -> Seat {
+        let lined = coordinator.nodes.lines.line_up(place, level, false);
+        Seat::given(coordinator, place, lined).await
+    }
+
+    /// Of one that leads next, and gives back what it has.
+    async fn leading(self, coordinator: &Coordinator, place: &Place, level: Consistency) -> Seat {
+        let lined = coordinator.nodes.lines.line_up(place, level, true);
+        // Not before it is the first in line: it is not to wait for everybody else.
+        drop(self);
+        let seat = Seat::given(coordinator, place, lined).await;
+        debug_assert!(matches!(seat, Seat::Leads { .. }), "handed-on: a turn for one that leads");
+        seat
+    }
+
+    async fn given(coordinator: &Coordinator, place: &Place, lined: Lined) -> Seat {
+        let given = match lined {
+            Lined::Given(given) => given,
+            Lined::Waits(given) => given.await.expect("handed-on: the line is left alone"),
+        };
+        match given {
+            Given::Turn(turn) => Seat::Takes(turn),
+            Given::Lead(lead) => {
+                let _guard = coordinator.storage.lock_partition(place.table, &place.key).await;
+                Seat::Leads { lead, joint: None, _guard }
+            }
+        }
     }
 }
 
@@ -127,24 +194,39 @@ impl Owner {
         (options, rounding): (WriteOptions, Rounding),
         until: Instant,
     ) -> Result<Owner, storage::WriteError> {
-        let guard = coordinator.storage.lock_partition(table, &key).await;
-        let schema = coordinator.cluster.schema();
-        let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
-        check_owner(coordinator, entry, &key);
-        let entered = Epochs::enter(coordinator.epochs.clone());
-        let token = Token::of(&key);
-        let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
-        let at = match both {
-            None => At::Here(coordinator.storage.clone(), until),
-            Some((read, written)) => {
-                debug_assert!(read.len() <= written.len(), "both-sides: {read:?} of {written:?}");
-                let place = Place { table, key: key.clone() };
-                let coordinator = coordinator.clone();
-                let (entry, how) = (entry.clone(), (options, rounding));
-                At::Nodes(Rounds::new(coordinator, entry, place, [read, written], how, until))
+        let place = Place { table, key };
+        let mut seat = Seat::first(coordinator, &place, options.consistency).await;
+        loop {
+            let schema = coordinator.cluster.schema();
+            let entry =
+                schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+            check_owner(coordinator, entry, &place.key);
+            let entered = Epochs::enter(coordinator.epochs.clone());
+            let token = Token::of(&place.key);
+            let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
+            let at = match both {
+                None => At::Here(coordinator.storage.clone(), until),
+                Some((read, written)) => {
+                    let is_part = read.len() <= written.len();
+                    debug_assert!(is_part, "both-sides: {read:?} of {written:?}");
+                    let (coordinator, place) = (coordinator.clone(), place.clone());
+                    let (entry, how) = (entry.clone(), (options, rounding));
+                    At::Nodes(Rounds::new(coordinator, entry, place, [read, written], how, until))
+                }
+            };
+            if let Seat::Takes(turn) = &seat
+                && !matches!(&at, At::Nodes(rounds) if turn.joint.fits(&rounds.view()))
+            {
+                stdx::probe!("who was to take part in a round sees other replicas, and leads");
+                seat = seat.leading(coordinator, &place, options.consistency).await;
+                continue;
             }
-        };
-        Ok(Owner { table: entry.clone(), key, at, _guard: guard, _entered: entered })
+            if let (Seat::Takes(turn), At::Nodes(rounds)) = (&seat, &at) {
+                turn.joint.lasts(rounds.until());
+            }
+            let (table, seat, is_past) = (entry.clone(), RefCell::new(seat), Cell::new(false));
+            return Ok(Owner { table, key: place.key, at, seat, is_past, _entered: entered });
+        }
     }
 
     /// The table, as this shard shows it now.
@@ -184,7 +266,15 @@ impl Owner {
                 begun.map(|(ballot, follows)| Round { ballot, since: None, follows })
             }
             At::Nodes(rounds) => {
-                let begun = rounds.begin(now_micros, patience).await?;
+                self.is_past.set(false);
+                let takes_part = patience == Patience::UNTIL_DECIDED;
+                let begun = match self.turn(rounds, takes_part).await? {
+                    Some(joint) => Some(joint.draw(now_micros, runtime::random_u64())),
+                    None => rounds.begin(now_micros, patience).await?,
+                };
+                if takes_part && let Some(ballots) = begun {
+                    self.offer(rounds, ballots);
+                }
                 begun.map(|(ballot, since)| Round { ballot, since, follows: false })
             }
         };
@@ -192,6 +282,58 @@ impl Owner {
             debug_assert!(*since < Some(*ballot), "later-than-promised: {ballot:?} {since:?}");
         }
         Ok(begun)
+    }
+
+    /// The round that this request takes part in; `None`: it makes its own.
+    async fn turn(
+        &self,
+        rounds: &Rounds,
+        takes_part: bool,
+    ) -> Result<Option<Rc<Joint>>, WriteError> {
+        let is_over = matches!(*self.seat.borrow(), Seat::Nothing);
+        if is_over {
+            self.sit(rounds, !takes_part).await?;
+        }
+        let joint = self.taken();
+        let Some(joint) = joint else { return Ok(None) };
+        if takes_part && joint.fits(&rounds.view()) {
+            joint.lasts(rounds.until());
+            return Ok(Some(joint));
+        }
+        self.sit(rounds, true).await?;
+        Ok(None)
+    }
+
+    /// The round in which it is this request's turn.
+    fn taken(&self) -> Option<Rc<Joint>> {
+        match &*self.seat.borrow() {
+            Seat::Takes(turn) => Some(turn.joint.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits in line again, to lead or for whatever comes first.
+    async fn sit(&self, rounds: &Rounds, leads: bool) -> Result<(), WriteError> {
+        let coordinator = own_coordinator().map_err(stops)?;
+        let level = rounds.options().consistency;
+        let (seat, place) = (self.seat.replace(Seat::Nothing), self.place());
+        debug_assert!(!matches!(seat, Seat::Leads { .. } | Seat::Alone { .. }), "handed-on: twice");
+        let next = async {
+            match leads {
+                true => seat.leading(&coordinator, &place, level).await,
+                false => Seat::in_line(&coordinator, &place, level).await,
+            }
+        };
+        let next = timeout(left(rounds.until()), next).await;
+        self.seat.replace(next.map_err(|_| rounds.timed_out(0))?);
+        Ok(())
+    }
+
+    /// Lets others take part in a round that this request leads, if it may be shared.
+    fn offer(&self, rounds: &Rounds, (ballot, since): (Ballot, Option<Ballot>)) {
+        debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
+        let Seat::Leads { joint, .. } = &mut *self.seat.borrow_mut() else { return };
+        *joint = since.map(|since| Joint::new(rounds.view(), (ballot, since)));
     }
 
     /// Has a mutation, made with the round's timestamp, accepted as what a transaction makes of the
@@ -217,15 +359,55 @@ impl Owner {
         }
     }
 
-    /// Reads the partition as it is now.
+    /// Reads the partition as it is now, with what was added to the round that it takes part in.
     pub async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
         debug_assert!(command.table == self.schema().id, "owner-only: a read of another table");
-        match &self.at {
+        let rounds = match &self.at {
             At::Here(storage, _) => {
                 let page = storage.read(command).await;
-                page.map_err(|error| read_failed(error, Consistency::One, 1))
+                return page.map_err(|error| read_failed(error, Consistency::One, 1));
             }
-            At::Nodes(rounds) => rounds.read(command).await,
+            At::Nodes(rounds) => rounds,
+        };
+        let is_blind = rounds.is_planted(Planted::SharesUnseen);
+        let Some(joint) = self.opened().filter(|_| !is_blind) else {
+            return rounds.read(command).await;
+        };
+        if let Some(page) = joint.seen(command) {
+            return Ok(page);
+        }
+        let Merged { page, whole } = rounds.read_whole(command).await?;
+        if let Some(whole) = whole {
+            joint.keep(command, whole);
+            return Ok(joint.seen(command).expect("in-turn: it was just kept"));
+        }
+        stdx::probe!("somebody reads too much to share a round");
+        if self.taken().is_none() {
+            joint.close();
+            return Ok(page);
+        }
+        self.step_out(rounds).await.map_err(of_read)?;
+        rounds.read(command).await
+    }
+
+    /// Gives back its turn, and leads next; what it does in the round that it was in is for
+    /// nothing, so it judges anew.
+    async fn step_out(&self, rounds: &Rounds) -> Result<(), WriteError> {
+        self.sit(rounds, true).await?;
+        debug_assert!(self.taken().is_none(), "handed-on: it has a turn");
+        self.is_past.set(true);
+        Ok(())
+    }
+
+    /// The round in which others take part, or may.
+    fn opened(&self) -> Option<Rc<Joint>> {
+        match &*self.seat.borrow() {
+            Seat::Takes(turn) => Some(turn.joint.clone()),
+            Seat::Leads { lead, joint: Some(joint), .. } => {
+                joint.open(lead.awaited()?);
+                Some(joint.clone())
+            }
+            _ => None,
         }
     }
 
@@ -238,23 +420,82 @@ impl Owner {
     ) -> Result<Proposed, WriteError> {
         debug_assert!(mutation.view().is_ok_and(|it| !it.is_empty()), "judged-as-chosen: nothing");
         let mutation = self.logged(mutation).await?;
-        match &self.at {
+        let rounds = match &self.at {
             At::Here(..) => {
                 lwt::propose(&self.place(), (round.ballot, round.follows), mutation).await?;
-                Ok(Proposed::Chosen)
+                return Ok(Proposed::Chosen);
             }
-            At::Nodes(rounds) => {
-                rounds.propose((round.ballot, round.since), mutation, commit).await
-            }
+            At::Nodes(rounds) => rounds,
+        };
+        if self.is_past.get() {
+            return Ok(Proposed::Superseded);
         }
+        let ballots = (round.ballot, round.since);
+        let Some(joint) = self.joint_of(ballots) else {
+            return rounds.propose(ballots, mutation, commit).await.of_write();
+        };
+        if !joint.admits(commit) {
+            stdx::probe!("what is to be learned at another level has a round of its own");
+            self.step_out(rounds).await?;
+            return Ok(Proposed::Superseded);
+        }
+        joint.add(mutation, commit);
+        self.end_round(rounds, joint).await?.of_write()
     }
 
     /// Ends a round that changes nothing: what was read in it was so at one moment.
     pub async fn finish(&self, round: Round) -> Result<Proposed, WriteError> {
-        match &self.at {
-            At::Here(..) => Ok(Proposed::Chosen),
-            At::Nodes(rounds) => rounds.finish((round.ballot, round.since)).await,
+        let At::Nodes(rounds) = &self.at else { return Ok(Proposed::Chosen) };
+        if self.is_past.get() {
+            return Ok(Proposed::Superseded);
         }
+        let ballots = (round.ballot, round.since);
+        match self.joint_of(ballots) {
+            Some(joint) => self.end_round(rounds, joint).await?.of_read(),
+            None => rounds.finish(ballots).await,
+        }
+    }
+
+    /// The round with such a ballot, if others take part in it, or may.
+    fn joint_of(&self, (ballot, since): Ballots) -> Option<Rc<Joint>> {
+        let joint = match &*self.seat.borrow() {
+            Seat::Takes(turn) => Some(turn.joint.clone()),
+            Seat::Leads { joint, .. } => joint.clone(),
+            _ => None,
+        };
+        joint.filter(|joint| joint.is_of(ballot, since))
+    }
+
+    /// Has a round that others take part in chosen, or waits for that, when this request has added
+    /// what it has to add.
+    async fn end_round(&self, rounds: &Rounds, joint: Rc<Joint>) -> Result<Ended, WriteError> {
+        let outcome = match self.seat.replace(Seat::Nothing) {
+            Seat::Leads { lead, _guard, .. } => {
+                let ending = Ending(joint.clone());
+                lead.let_in(&joint).await;
+                let Whole { ballots, added, until } = joint.whole();
+                rounds.lasts(until);
+                let outcome = match added {
+                    Some((mutation, commit)) => rounds.propose(ballots, mutation, commit).await,
+                    None => Ended::of_nothing(rounds.finish(ballots).await),
+                };
+                if 0 < joint.turns() {
+                    stdx::probe!("a round is shared");
+                    rounds.was_shared(joint.turns());
+                }
+                ending.told(outcome.clone());
+                self.seat.replace(Seat::Leads { lead, joint: None, _guard });
+                Some(outcome)
+            }
+            turn => {
+                drop(turn);
+                match rounds.is_planted(Planted::AnswersEarly) {
+                    true => Some(Ended::of_nothing(Ok(Proposed::Chosen))),
+                    false => joint.outcome().await,
+                }
+            }
+        };
+        outcome.ok_or_else(|| rounds.timed_out(0))
     }
 
     /// Refuses a write to what is larger than the table's limits allow; says which lower ones it
@@ -280,6 +521,9 @@ impl Owner {
             }
             At::Nodes(rounds) => {
                 refuse_write(rounds.options().consistency)?;
+                if !matches!(*self.seat.borrow(), Seat::Alone { .. } | Seat::Leads { .. }) {
+                    self.sit(rounds, true).await?;
+                }
                 rounds.apply(mutation).await
             }
         }
@@ -290,7 +534,6 @@ impl Owner {
         if self.table.log.is_none() {
             return Ok(mutation);
         }
-        let stops = |_| WriteError::Overloaded("the node stops".to_owned());
         let coordinator = own_coordinator().map_err(stops)?;
         let place = (self.schema().id, Token::of(&self.key));
         match coordinator.begin_logging(place, mutation, Origin::Client)? {
@@ -305,4 +548,8 @@ impl Owner {
     fn place(&self) -> Place {
         Place { table: self.schema().id, key: self.key.clone() }
     }
+}
+
+fn stops(_: storage::WriteError) -> WriteError {
+    WriteError::Overloaded("the node stops".to_owned())
 }

@@ -4,6 +4,7 @@
 
 use super::gather::{Copies, Progress, Reading, Retry};
 use super::peers::{Answer, Asked, Question, left};
+use super::repair::Merged;
 use super::{Coordinator, Planted, refuse_read};
 use crate::coordinator::{unwanted, work_of};
 use crate::digest::{self, Digest};
@@ -110,10 +111,31 @@ impl Coordinator {
             [one] => self.read_one(reading, &copies, plan, one, command).await,
             _ if table.schema.is_counter() => {
                 let read = self.read_mutations(reading, &copies, plan, command);
-                reading.in_time(Box::pin(read)).await
+                reading.in_time(Box::pin(read)).await.map(|merged| merged.page)
             }
             _ => self.read_compared(reading, &copies, plan, command).await,
         }
+    }
+
+    /// All that the replicas have of what a command reads of one partition, and its page.
+    pub(super) async fn read_whole(
+        &self,
+        reading: &Reading<'_>,
+        replicas: Rc<[Replica]>,
+        command: &ReadCommand,
+    ) -> Result<Merged, ReadError> {
+        let Reading { table, level, .. } = *reading;
+        debug_assert!(command.table == table.schema.id, "owner-only: of another table");
+        let copies = &table.replication;
+        let candidates = self.candidates(&replicas);
+        let factors = self.read_factors(copies, &replicas, level);
+        let plan = plan_read(level, &factors, &candidates);
+        let plan = plan.map_err(|missing| unavailable(reading, missing))?;
+        if plan.asked.is_empty() {
+            return Err(unavailable(reading, Unavailable { required: 1, alive: 0 }));
+        }
+        let copies = Copies { replicas, candidates };
+        Box::pin(self.read_mutations(reading, &copies, plan, command)).await
     }
 
     /// The page of one replica.
@@ -189,7 +211,7 @@ impl Coordinator {
             let who: Vec<usize> = answers.iter().map(|(index, _)| *index).collect();
             let again = plan.again(&who, &copies.candidates);
             let read = self.read_mutations(reading, copies, again, command);
-            return reading.in_time(Box::pin(read)).await;
+            return reading.in_time(Box::pin(read)).await.map(|merged| merged.page);
         }
         let page = answers.into_iter().find_map(|(_, answer)| match answer {
             Answer::Page(page) => Some(page),

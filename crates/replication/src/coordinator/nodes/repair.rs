@@ -27,15 +27,28 @@ use smallvec::SmallVec;
 /// How many times replicas are asked for more for one page: then it is shorter than it could be.
 const ROUNDS_MAX: u32 = 16;
 
+/// What the replicas have together.
+pub(super) struct Merged {
+    pub(super) page: Page,
+    /// All of what the command reads; `None`: it is too much for one answer.
+    pub(super) whole: Option<Vec<FrozenMutation>>,
+}
+
+impl Merged {
+    fn part(page: Page) -> Merged {
+        Merged { page, whole: None }
+    }
+}
+
 impl Coordinator {
-    /// A page of what the replicas have together.
+    /// What the replicas have together.
     pub(super) async fn read_mutations(
         &self,
         reading: &Reading<'_>,
         copies: &Copies,
         mut plan: ReadPlan,
         command: &ReadCommand,
-    ) -> Result<Page, ReadError> {
+    ) -> Result<Merged, ReadError> {
         let schema = &reading.table.schema;
         let mut all: Vec<FrozenMutation> = Vec::new();
         let mut next = ReadCommand { shape: RowShape::Whole, ..command.clone() };
@@ -73,7 +86,7 @@ impl Coordinator {
             let (page, is_cut) = reconcile::page(schema, command, &all, merged.reached.as_ref());
             match merged.reached {
                 Some(_) if self.is_planted(Planted::TakesShortReads) => {
-                    return Ok(Page { resume: None, ..page });
+                    return Ok(Merged::part(Page { resume: None, ..page }));
                 }
                 Some(reached) if is_cut && round < ROUNDS_MAX => {
                     next = reconcile::rest(command, &page, &reached);
@@ -81,7 +94,8 @@ impl Coordinator {
                     plan = again;
                     round += 1;
                 }
-                _ => return Ok(page),
+                None if page.resume.is_none() => return Ok(Merged { page, whole: Some(all) }),
+                _ => return Ok(Merged::part(page)),
             }
         }
     }

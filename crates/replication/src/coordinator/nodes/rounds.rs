@@ -9,7 +9,7 @@
 //! A node that has just had something chosen, and learned by as many, goes on without asking for
 //! promises: it proposes *since* that, and a replica to which another node came meanwhile refuses
 //! ([`crate::paxos::State::refuses_proposal`]). So rounds that one node leads, one after the other,
-//! are a read, a proposal, and the telling of it.
+//! are a read, a proposal, and the telling of it. Such a round may be shared ([`super::shared`]).
 //!
 //! What a transaction has had accepted ([`crate::transactions`]) a later round takes for what it is
 //! by the outcome: until there is one, it waits, or says who has the partition.
@@ -27,6 +27,8 @@
 
 use super::gather::{Progress, Reading, Retry};
 use super::peers::{Told, call, left, unwritten};
+use super::repair::Merged;
+use super::shared::{Ended, Proposed, View};
 use super::write::{Spread, unavailable};
 use super::{Coordinator, Planted, target};
 use crate::error::{ReadError, WriteError};
@@ -36,6 +38,7 @@ use crate::paxos::promises::{self, Fate, Next, Promise};
 use crate::paxos::{Ballot, Place, Proposal, TransactionId, is_empty};
 use crate::placement::Replica;
 use crate::plan::nodes::{Candidate, Tally, plan_write};
+use crate::range;
 use crate::transactions::{Outcome, Part, Patience};
 use crate::wire::{self, Refusal, RefusalKind, verb};
 use cluster::TableEntry;
@@ -109,16 +112,6 @@ struct Answers<T> {
     tally: Tally,
 }
 
-/// What became of a proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proposed {
-    /// It was chosen and applied.
-    Chosen,
-    /// It never will be: another round came before it. Whoever proposed it reads again, in a round
-    /// of its own, and judges anew.
-    Superseded,
-}
-
 /// What became of a proposal, as far as its answers tell.
 enum Accepted {
     ByMajority,
@@ -144,7 +137,8 @@ pub(crate) struct Rounds {
     /// Their level is that of the rounds.
     options: WriteOptions,
     rounding: Rounding,
-    until: Instant,
+    /// Later, where others take part that have more time.
+    until: Cell<Instant>,
     /// How often this request has waited before another round.
     pauses: Cell<u32>,
 }
@@ -173,13 +167,41 @@ impl Rounds {
     ) -> Rounds {
         debug_assert!(table.schema.id == place.table, "owner-only: of another table");
         debug_assert!(!replicas.is_empty(), "chosen-by-a-majority: nobody has the partition");
-        let pauses = Cell::new(0);
+        let (pauses, until) = (Cell::new(0), Cell::new(until));
         debug_assert!(replicas.starts_with(&read), "both-sides: {read:?} and {replicas:?}");
         Rounds { coordinator, table, place, replicas, read, options, rounding, until, pauses }
     }
 
     pub(crate) fn options(&self) -> &WriteOptions {
         &self.options
+    }
+
+    /// What those have to have in common with it that take part in one of its rounds.
+    pub(super) fn view(&self) -> View {
+        let (schema, replication) = (self.table.schema.clone(), self.table.replication.clone());
+        let (replicas, level) = (self.replicas.clone(), self.options.consistency);
+        View { schema, replication, replicas, level }
+    }
+
+    /// When there is no time any more.
+    pub(super) fn until(&self) -> Instant {
+        self.until.get()
+    }
+
+    /// Others take part that have time until then.
+    pub(super) fn lasts(&self, until: Option<Instant>) {
+        let before = self.until.get();
+        self.until.set(before.max(until.unwrap_or(before)));
+        debug_assert!(before <= self.until.get(), "as-a-whole: it ends before {before:?}");
+    }
+
+    pub(super) fn is_planted(&self, mistake: Planted) -> bool {
+        self.coordinator.is_planted(mistake)
+    }
+
+    /// So many others have taken part in one of its rounds.
+    pub(super) fn was_shared(&self, turns: u32) {
+        self.coordinator.traffic.cas.shared.add(turns.into());
     }
 
     /// A ballot that enough have promised, or one since the last that was chosen here; what was
@@ -247,7 +269,7 @@ impl Rounds {
             if Some(accepted.ballot) <= learned || self.coordinator.is_planted(Planted::TakesHeld) {
                 continue;
             }
-            match self.coordinator.outcome_of(id, self.until).await? {
+            match self.coordinator.outcome_of(id, self.until.get()).await? {
                 Some(Outcome::Committed) => {}
                 Some(Outcome::Aborted) => accepted.mutation = self.nothing(),
                 None => return Ok(None),
@@ -275,6 +297,31 @@ impl Rounds {
 
     /// A read at the level of the rounds.
     pub(crate) async fn read(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        let read = async |reading: &Reading<'_>| {
+            self.coordinator.read_stretch(reading, self.read.clone(), command).await
+        };
+        self.read_by(command, read).await
+    }
+
+    /// The same, with all that the replicas have of what is read, unless it is too much.
+    pub(super) async fn read_whole(&self, command: &ReadCommand) -> Result<Merged, ReadError> {
+        // Rows that are named are all read: behind its last row a read with a limit says nothing.
+        let is_named = range::names_rows(command, &self.table.schema);
+        let limit = |limit: u64| if is_named { u64::MAX } else { limit };
+        let (row_limit, per_partition_limit) =
+            (limit(command.row_limit), limit(command.per_partition_limit));
+        let all = ReadCommand { row_limit, per_partition_limit, ..command.clone() };
+        let read = async |reading: &Reading<'_>| {
+            self.coordinator.read_whole(reading, self.read.clone(), &all).await
+        };
+        self.read_by(command, read).await
+    }
+
+    async fn read_by<T>(
+        &self,
+        command: &ReadCommand,
+        read: impl AsyncFnOnce(&Reading<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         debug_assert!(command.table == self.place.table, "owner-only: of another table");
         if !wire::command::fits(command) {
             let text = "the statement has too many ranges or columns for a cluster";
@@ -287,25 +334,33 @@ impl Rounds {
         };
         let progress = Progress::default();
         let retry = Retry::of(&self.table.schema.options.speculative_retry);
-        let table = &*self.table;
-        let (until, limit) = (self.until, None);
+        let (table, until, limit) = (&*self.table, self.until.get(), None);
         let reading = Reading { table, level, until, retry, progress: &progress, limit };
-        let read = self.coordinator.read_stretch(&reading, self.read.clone(), command);
-        timeout(left(self.until), read).await.unwrap_or_else(|_| {
-            let (received, required) = (progress.received.get(), progress.required.get());
-            let received = received.min(required);
-            let data_present = progress.data_present.get();
-            Err(ReadError::Timeout { consistency: level, received, required, data_present })
-        })
+        reading.in_time(read(&reading)).await
     }
 
     /// See [`crate::Owner::propose`].
-    pub(crate) async fn propose(
+    pub(super) async fn propose(
+        &self,
+        ballots: Ballots,
+        mutation: FrozenMutation,
+        commit: Consistency,
+    ) -> Ended {
+        let (chosen, learned) = match self.choose(ballots, mutation).await {
+            Ok(Some(proposal)) => (Ok(Proposed::Chosen), self.learn_chosen(proposal, commit).await),
+            Ok(None) => (Ok(Proposed::Superseded), Ok(())),
+            Err(error) => (Err(error), Ok(())),
+        };
+        Ended { chosen, learned }
+    }
+
+    /// Has a mutation chosen. `None`: it was not, and will not be. Says whether nothing else was
+    /// promised since.
+    async fn choose(
         &self,
         (ballot, since): Ballots,
         mutation: FrozenMutation,
-        commit: Consistency,
-    ) -> Result<Proposed, WriteError> {
+    ) -> Result<Option<(Proposal, bool)>, WriteError> {
         self.place.check_proposal(&mutation);
         debug_assert!(since < Some(ballot), "later-than-promised: {ballot:?} since {since:?}");
         let mut is_last = true;
@@ -325,13 +380,24 @@ impl Rounds {
         if !is_chosen {
             // Two that begin again at once supersede each other for as long as they have time.
             self.pause().await?;
-            return Ok(Proposed::Superseded);
+            return Ok(None);
         }
+        Ok(Some((proposal, is_last)))
+    }
+
+    /// Has what was chosen learned at the level `commit`.
+    async fn learn_chosen(
+        &self,
+        (proposal, is_last): (Proposal, bool),
+        commit: Consistency,
+    ) -> Result<(), WriteError> {
+        let ballot = proposal.ballot;
+        debug_assert!(!ballot.is_alone(), "learned-before-next: {ballot:?} is of one replica");
         self.learn(ballot, proposal.mutation, commit, WriteKind::Simple).await?;
         if is_last && is_majority(self.options.consistency, commit) {
             self.remember(ballot);
         }
-        Ok(Proposed::Chosen)
+        Ok(())
     }
 
     /// As many as the level of the rounds requires have accepted and learned what was proposed.
@@ -361,7 +427,7 @@ impl Rounds {
     /// A write without a round.
     pub(crate) async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
         let spread = Spread::of(&self.table, self.replicas.clone(), Told::one(mutation));
-        let options = WriteOptions { timeout: left(self.until), ..self.options };
+        let options = WriteOptions { timeout: left(self.until.get()), ..self.options };
         self.coordinator.spread(spread, &options).await
     }
 
@@ -436,7 +502,7 @@ impl Rounds {
         replica: &Replica,
         ballot: Ballot,
     ) -> Result<Result<Promise, Ballot>, Refusal> {
-        let (place, until) = (&self.place, self.until);
+        let (place, until) = (&self.place, self.until.get());
         if replica.is_here {
             let promise =
                 timeout(left(until), self.coordinator.promise_here(place.clone(), ballot));
@@ -475,7 +541,7 @@ impl Rounds {
         proposal: &Proposal,
         bytes: Rc<Vec<u8>>,
     ) -> Result<Result<(), Ballot>, Refusal> {
-        let until = self.until;
+        let until = self.until.get();
         if replica.is_here {
             let accepted = self.coordinator.accept_here(self.place.clone(), proposal.clone());
             return in_time(timeout(left(until), accepted).await);
@@ -499,7 +565,7 @@ impl Rounds {
         let told = Told::learned(self.place.clone(), ballot, mutation);
         let spread = Spread::of(&self.table, self.replicas.clone(), told);
         // It was chosen, so it happens, whenever those that are away learn it.
-        let timeout = left(self.until).max(LEARN_TIMEOUT_MIN);
+        let timeout = left(self.until.get()).max(LEARN_TIMEOUT_MIN);
         let options = WriteOptions { consistency: level, timeout, kind, limit: None };
         match self.coordinator.spread(spread, &options).await {
             Err(WriteError::Unavailable { consistency, required, .. }) => {
@@ -512,7 +578,7 @@ impl Rounds {
     /// Whether all of these have learned what was chosen last.
     async fn teach(&self, ballot: Ballot, mutation: FrozenMutation, who: &[usize]) -> bool {
         let told = Told::learned(self.place.clone(), ballot, mutation);
-        let (mut flock, time) = (Flock::new(), left(self.until));
+        let (mut flock, time) = (Flock::new(), left(self.until.get()));
         debug_assert!(!who.is_empty(), "learned-before-next: nobody is taught");
         for place in who {
             flock.push(self.coordinator.tell(&self.replicas[*place], &told, time));
@@ -567,7 +633,7 @@ impl Rounds {
     /// Waits a while before another round, if there is time for one.
     async fn pause(&self) -> Result<(), WriteError> {
         let pause = self.next_pause();
-        if left(self.until) <= pause {
+        if left(self.until.get()) <= pause {
             // It does not begin again.
             self.pauses.set(self.pauses.get() - 1);
             return Err(self.timed_out(0));
@@ -593,7 +659,7 @@ impl Rounds {
     }
 
     /// Nobody knows what became of it.
-    fn timed_out(&self, received: u32) -> WriteError {
+    pub(super) fn timed_out(&self, received: u32) -> WriteError {
         let WriteOptions { consistency, kind, .. } = self.options;
         WriteError::Timeout { consistency, received, required: self.required(), kind }
     }

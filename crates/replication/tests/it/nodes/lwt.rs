@@ -171,6 +171,30 @@ fn contended_additions_are_all_there() {
     assert_eq!((sum, unknown, again), (120, 0, 0));
 }
 
+/// Those in line take part in the next round, and each sees what those before it have added.
+#[test]
+fn who_waits_in_line_takes_part_in_the_next_round() {
+    let mut nodes = Nodes::new(9, &[1, 1, 1]);
+    nodes.known.all_lead.store(true, Ordering::Relaxed);
+    nodes.run(0, async {
+        // The first round asks for promises, and is nobody else's.
+        assert_eq!(add(1, 1, LEVELS).await, Ok(Changed::Applied));
+        let additions = (0..20).map(|_| add(1, 1, LEVELS));
+        let added = runtime::task::join_all(additions).await;
+        assert!(added.iter().all(|one| *one == Ok(Changed::Applied)), "{added:?}");
+        assert_eq!(get(1, SERIAL).await, Ok(Some(21)));
+        // Who came when the first one had read waits for the second round.
+        let shared = coordinator_traffic().cas.shared.get();
+        assert!((18..=19).contains(&shared), "{shared} have shared a round");
+        // At another level, and in a round that is judged anew.
+        let levels = [Consistency::Quorum, Consistency::All, Consistency::One];
+        let additions = (0..21).map(|at| add(1, 1, (SERIAL, levels[at % 3])));
+        let added = runtime::task::join_all(additions).await;
+        assert!(added.iter().all(|one| *one == Ok(Changed::Applied)), "{added:?}");
+        assert_eq!(get(1, SERIAL).await, Ok(Some(42)));
+    });
+}
+
 /// Each replica leads, and supersedes the others: some do not know what became of their additions,
 /// but it goes on.
 #[test]

@@ -26,6 +26,18 @@ use testkit::linear::{Histories, Kind};
 const SERIAL: Consistency = Consistency::Serial;
 const KEYS: usize = 2;
 
+/// How many clients there are on each node, and how many microseconds each waits between two
+/// requests at most. Many that wait for little share rounds.
+#[derive(Clone, Copy)]
+struct Crowd {
+    clients: u64,
+    waits: u64,
+}
+
+impl Crowd {
+    const NONE: Crowd = Crowd { clients: 1, waits: 60_000 };
+}
+
 struct Model {
     next: Cell<i32>,
     quiet: Cell<bool>,
@@ -81,7 +93,7 @@ async fn change(model: &Model, key: usize, seen: &mut Option<i32>, commit: Consi
     }
 }
 
-async fn client(model: Rc<Model>) {
+async fn client(model: Rc<Model>, waits: u64) {
     let mut seen = [None; KEYS];
     while !model.quiet.get() {
         let key = below(KEYS as u64) as usize;
@@ -101,7 +113,7 @@ async fn client(model: Rc<Model>) {
                 change(&model, key, &mut seen[key], commit).await;
             }
         }
-        sleep(Duration::from_micros(below(60_000))).await;
+        sleep(Duration::from_micros(below(waits))).await;
     }
 }
 
@@ -109,17 +121,29 @@ struct Schedule {
     nodes: Nodes,
     model: Rc<Model>,
     prng: Prng,
+    crowd: Crowd,
 }
 
 impl Schedule {
     fn new(seed: u64, planted: Option<Planted>) -> Schedule {
+        Schedule::of(seed, planted, Crowd::NONE)
+    }
+
+    /// With many clients that contend, most often at one leader.
+    fn crowded(seed: u64, planted: Option<Planted>) -> Schedule {
+        let mut prng = Prng::from_seed(!seed);
+        let crowd = Crowd { clients: prng.between(2, 6), waits: 1 << prng.between(4, 13) };
+        Schedule::of(seed, planted, crowd)
+    }
+
+    fn of(seed: u64, planted: Option<Planted>, crowd: Crowd) -> Schedule {
         let mut prng = Prng::from_seed(seed);
         let count = prng.between(3, 4);
         let shards: Vec<_> = (0..count).map(|_| (prng.between(1, 2) as u16, 0)).collect();
         let nodes = Nodes::with(seed, &shards, 3, planted);
         // Who leads is a matter of speed, and not of what may be chosen.
         nodes.known.all_lead.store(prng.below(3) < 2, Ordering::Relaxed);
-        let mut schedule = Schedule { nodes, model: Rc::default(), prng };
+        let mut schedule = Schedule { nodes, model: Rc::default(), prng, crowd };
         (0..schedule.nodes.count()).for_each(|node| schedule.start_clients(node));
         schedule
     }
@@ -129,10 +153,10 @@ impl Schedule {
     }
 
     fn start_clients(&mut self, node: usize) {
-        let model = self.model.clone();
+        let (model, Crowd { clients, waits }) = (self.model.clone(), self.crowd);
         self.nodes.run(node, async move {
             let scope = Scope::new();
-            drop(scope.spawn(client(model)));
+            (0..clients).for_each(|_| drop(scope.spawn(client(model.clone(), waits))));
             runtime::local::set(Rc::new(Clients { _scope: scope }));
         });
     }
@@ -215,6 +239,17 @@ fn whatever_happens_conditional_writes_are_linearizable() {
     }
 }
 
+#[test]
+fn whoever_shares_rounds_conditional_writes_are_linearizable() {
+    stdx::check::record_probes();
+    for seed in runtime::sim::seeds(4) {
+        let violations = Schedule::crowded(seed, None).run(10);
+        assert!(violations.is_empty(), "seed {seed}: {}", violations.join("\n"));
+    }
+    let seen = stdx::check::take_probes();
+    assert!(seen.contains(&"a round is shared"), "{seen:?}");
+}
+
 /// Schedules that have found mistakes. 78: two proposals that nobody had promised, each of which
 /// made the other one look impossible (`paxos/promises/tests.rs` has the decision itself).
 const FOUND: [u64; 1] = [78];
@@ -234,13 +269,23 @@ fn is_caught(planted: Planted) {
 
 /// The same, of schedules that do not begin with the first.
 fn is_caught_by(planted: Planted, schedules: Range<u64>) {
-    for seed in schedules {
-        if !Schedule::new(seed, Some(planted)).run(10).is_empty() {
-            println!("{planted:?} is caught by schedule {seed}");
-            return;
-        }
+    is_caught_among(planted, schedules, Schedule::new);
+}
+
+/// The same, of many clients.
+fn is_caught_in_a_crowd(planted: Planted) {
+    is_caught_among(planted, 0..2000, Schedule::crowded);
+}
+
+fn is_caught_among(
+    planted: Planted,
+    mut schedules: Range<u64>,
+    make: impl Fn(u64, Option<Planted>) -> Schedule,
+) {
+    match schedules.find(|seed| !make(*seed, Some(planted)).run(10).is_empty()) {
+        Some(seed) => println!("{planted:?} is caught by schedule {seed}"),
+        None => panic!("{planted:?} is not caught"),
     }
-    panic!("{planted:?} is not caught");
 }
 
 #[test]
@@ -261,4 +306,14 @@ fn rounds_that_are_left_unfinished_are_caught() {
 #[test]
 fn proposals_that_hide_what_they_are_made_since_are_caught() {
     is_caught(Planted::HidesSince);
+}
+
+#[test]
+fn rounds_in_which_nobody_sees_what_was_added_are_caught() {
+    is_caught_in_a_crowd(Planted::SharesUnseen);
+}
+
+#[test]
+fn answers_before_a_shared_round_has_ended_are_caught() {
+    is_caught_in_a_crowd(Planted::AnswersEarly);
 }

@@ -727,7 +727,9 @@ async fn execute(
     commit: Consistency,
 ) -> Result<Changed, WriteError> {
     let table = entry("ks", "t");
-    let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), 10);
+    // Where there is one row, a read of one is cut behind it.
+    let limit = if commit == Consistency::One { 10 } else { 1 };
+    let command = rows::read_of(&table, Partitions::Key(rows::key(pk).to_vec()), limit);
     loop {
         let round = owner.begin(runtime::time::wall_micros()).await?;
         let page = owner.read(&command).await;
