@@ -87,7 +87,6 @@ def test_refused_options(db, ks, options, words):
 
 @pytest.mark.parametrize("options, words", [
     (f"WITH replication = {SIMPLE} AND tablets = {{'enabled': 'perhaps'}}", "true or false"),
-    (f"WITH replication = {SIMPLE} AND tablets = {{'enabled': false, 'initial': 4}}", "initial"),
     (f"WITH replication = {SIMPLE} AND storage = {{'type': 'S3', 'bucket': 'b'}}", "storage"),
     (f"WITH replication = {SIMPLE} AND consistency = 'global'", "consistency"),
 ])

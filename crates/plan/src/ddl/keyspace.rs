@@ -363,13 +363,9 @@ fn tablets(
             }
         }
     }
+    // A number that stays in a statement which disables them is of nothing.
     if enabled == Some(false) {
-        return match initial {
-            None | Some(0) => Ok(Some(None)),
-            Some(_) => Err(Error::Config(
-                "Tablets cannot have an initial number when they are disabled".to_owned(),
-            )),
-        };
+        return Ok(Some(None));
     }
     let class = get(replication, "class").map_or("", strategy_name);
     if class != NETWORK_TOPOLOGY {

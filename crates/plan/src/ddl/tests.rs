@@ -138,6 +138,8 @@ fn keyspaces_are_created() {
     check(&[], &asked, &network("1", tablets));
     let initial = "durable_writes = true AND tablets = {'enabled': true, 'initial': 8}";
     check(&[], &format!("CREATE KEYSPACE k WITH {initial}"), &network("1", initial));
+    let idle = "CREATE KEYSPACE k WITH tablets = {'enabled': false, 'initial': 8}";
+    check(&[], idle, &network("1", off));
     let everywhere = full(&format!("'{package}.EverywhereStrategy'"), off);
     check(&[], &with("{'class': 'EverywhereStrategy'}"), &everywhere);
     check(&[KS], "CREATE KEYSPACE IF NOT EXISTS ks", "");
