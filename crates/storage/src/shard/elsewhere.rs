@@ -33,6 +33,9 @@ pub(crate) enum Kept {
     OnDisk,
 }
 
+/// What became of a group; or the group, of which nothing was written.
+pub(crate) type Grouped = Result<Result<(), WriteError>, Vec<FrozenMutation>>;
+
 impl Table {
     /// The shard of this node that has a token, where it is another one than this; of a ring
     /// without tablets all stays where it is.
@@ -58,7 +61,11 @@ impl Table {
 
     /// The shard that has all of a range, which lies in one tablet, where it is not this one; an
     /// error where a part of what had been one tablet went to another shard.
-    fn range_elsewhere(&self, start: &RingBound, end: &RingBound) -> Result<Option<u16>, ReadError> {
+    fn range_elsewhere(
+        &self,
+        start: &RingBound,
+        end: &RingBound,
+    ) -> Result<Option<u16>, ReadError> {
         if self.hand_overs.get() == 0 {
             return Ok(None);
         }
@@ -142,40 +149,42 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::apply_all`], wherever the partitions are by now; [`WriteError::Moved`] where
-    /// they are not of one shard any more.
-    pub(crate) async fn apply_all_wherever(
-        &self,
-        mutations: Vec<FrozenMutation>,
-    ) -> Result<(), WriteError> {
+    /// As [`Shard::apply_all`], wherever the partitions are by now; where they are not of one shard
+    /// any more nothing is written, and they are given back.
+    pub(crate) async fn apply_all_wherever(&self, mutations: Vec<FrozenMutation>) -> Grouped {
         match self.apply_all(&mutations).await {
             Err(WriteError::Moved) => Box::pin(self.send_all_on(mutations)).await,
-            done => done,
+            done => Ok(done),
         }
     }
 
-    async fn send_all_on(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
+    async fn send_all_on(&self, mutations: Vec<FrozenMutation>) -> Grouped {
         let until = Instant::now() + self.config.write_wait_max;
         loop {
             let mut owners = Vec::with_capacity(mutations.len());
             for one in &mutations {
-                let (id, token) = place_of(one)?;
-                owners.push(self.whereabouts(id, token).await);
+                match place_of(one) {
+                    Ok((id, token)) => owners.push(self.whereabouts(id, token).await),
+                    Err(error) => return Ok(Err(error)),
+                }
             }
             owners.dedup();
+            debug_assert!(!owners.is_empty(), "sent-on-whole: a group of nothing");
             match owners[..] {
                 [Some(owner)] => {
                     let apply = move || async move {
-                        let shard = local::try_get::<Shard>().ok_or(WriteError::Stopped)?;
-                        shard.apply_all_wherever(mutations).await
+                        match local::try_get::<Shard>() {
+                            Some(shard) => shard.apply_all_wherever(mutations).await,
+                            None => Ok(Err(WriteError::Stopped)),
+                        }
                     };
                     return on_shard(owner, apply).await;
                 }
                 [None] => match self.apply_all(&mutations).await {
                     Err(WriteError::Moved) if Instant::now() < until => sleep(PAUSE).await,
-                    done => return done,
+                    done => return Ok(done),
                 },
-                _ => return Err(WriteError::Moved),
+                _ => return Err(mutations),
             }
         }
     }

@@ -69,12 +69,14 @@ struct Closing {
 
 impl Closing {
     fn of(table: &Rc<Table>, tablet: &Rc<Tablet>) -> Closing {
+        assert!(!tablet.is_leaving(), "one-writer: tablet {} goes twice", tablet.index.get());
         tablet.set_standing(Standing::Leaves);
         Closing { table: table.clone(), tablet: tablet.clone() }
     }
 
     /// From now on writes wait.
     fn close(&self) {
+        assert!(!self.tablet.is_closed(), "one-writer: it was closed before");
         self.tablet.set_standing(Standing::Closed);
     }
 }
@@ -120,6 +122,7 @@ fn first_to_go(
     (after, last): Range,
     to: u16,
 ) -> Result<Option<(Range, u16)>, StorageError> {
+    assert!(after < last, "one-writer: nothing lies after {after:?} up to {last:?}");
     if map.sharder().is_some() {
         return refused("a part of a ring stays on its shard".to_owned());
     }
@@ -137,12 +140,14 @@ fn first_to_go(
 async fn give(going: Going) -> Result<(), String> {
     let (shard, table) = own(going.table)?;
     let _turn = table.clearing.acquire(1).await;
+    assert!(runtime::shard_id() == going.from, "one-writer: another shard than that of {going:?}");
     check_clear(&shard, &table).map_err(|error| error.to_string())?;
     let ranges = TokenRanges::new(vec![going.range]);
     settle(&shard, &table, &ranges).await.map_err(|error| error.to_string())?;
     let on_getter = move || async move {
         let (shard, table) = own(going.table)?;
         let _turn = table.clearing.acquire(1).await;
+        assert!(table.clearing.available() == 0, "one-after-the-other: of a table");
         check_clear(&shard, &table).map_err(|error| error.to_string())?;
         on_shard(0, move || in_turn(going)).await
     };
@@ -154,6 +159,8 @@ async fn in_turn(going: Going) -> Result<(), String> {
     let (shard, table) = own(going.table)?;
     let _snapshots = shard.snapshot_turn.acquire(1).await.map_err(|error| error.to_string())?;
     let _alone = table.loading.acquire(1).await;
+    assert!(runtime::shard_id() == 0, "before-who-counts: turns are taken on another shard");
+    assert!(table.loading.available() == 0, "before-who-counts: beside who takes over files");
     on_shard(going.from, move || carry_out(going)).await?;
     let known = on_all_shards(move || async move { learn(going) }).await;
     debug_assert!(known.len() == usize::from(runtime::shard_count()), "one-writer: not all know");
@@ -187,10 +194,12 @@ async fn carry_out(going: Going) -> Result<(), String> {
     check_alone(&table, &tablet)?;
     let recorded = shard.record_cleared(&table, vec![going.range], before).await;
     recorded.map_err(|error| error.to_string())?;
+    assert!(tablet.active.borrow().is_empty(), "one-writer: it was written to after it was closed");
     let files = early.unwrap_or_else(|| files_of(&tablet));
     let count = files.len();
     on_shard(going.to, move || take(going, files)).await?;
-    // The step: nobody has written to it since it was closed.
+    // The step.
+    assert!(tablet.is_closed(), "one-writer: tablet {} is open", tablet.index.get());
     learn(going);
     drop((gate, locks, closing));
     let (from, to, name) = (going.from, going.to, table.name());
@@ -253,6 +262,8 @@ async fn take(going: Going, files: Vec<Descriptor>) -> Result<(), String> {
     if table.dropped.get() {
         return Err("the table was dropped".to_owned());
     }
+    assert!(runtime::shard_id() == going.to, "one-writer: another shard than that of {going:?}");
+    assert!(table.tablet_of(going.range.1).is_none(), "no-circles: {going:?} is here already");
     let count = files.len();
     let mut opened = Vec::with_capacity(count);
     for one in open_all(&shard, &table, &files, table.schema()).await {

@@ -109,6 +109,7 @@ impl PartitionLocks {
     /// Has nobody get a partition of a range from now on, and waits until those have ended who have
     /// one or wait for one (*closed-is-free*). Who gives up waiting opens it.
     pub(crate) async fn close(&self, table: TableId, range: (Token, Token)) -> Closed {
+        debug_assert!(range.0 < range.1, "closed-is-free: nothing lies in {range:?}");
         self.0.closed.borrow_mut().push((table, range));
         let closed = Closed { locks: self.0.clone(), table, range };
         while self.0.is_used(table, range) {

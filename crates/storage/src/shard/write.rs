@@ -386,6 +386,7 @@ fn enter_each(targets: &[Target<'_>], log: &Commitlog, held: &[SegmentId]) {
 
 /// Refuses what has waited, and of which a tablet goes to another shard now, or has gone.
 fn check_here(targets: &[Target<'_>]) -> Result<(), WriteError> {
+    debug_assert!(!targets.is_empty(), "one-writer: a write of nothing");
     let is_here = |target: &Target<'_>| {
         let now = || target.table.tablet_of(target.key.token);
         !target.tablet.is_closed()

@@ -291,6 +291,14 @@ impl Storage {
     /// are there, or none. Panics when they do not share one. Where some are of another shard since
     /// a moment ago, and not all of that one, nothing is written: [`WriteError::Moved`].
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
+        self.shard.apply_all_wherever(mutations).await.unwrap_or(Err(WriteError::Moved))
+    }
+
+    /// The same, which gives back what it does not write for that reason.
+    pub async fn apply_group(
+        &self,
+        mutations: Vec<FrozenMutation>,
+    ) -> Result<Result<(), WriteError>, Vec<FrozenMutation>> {
         self.shard.apply_all_wherever(mutations).await
     }
 

@@ -327,13 +327,8 @@ async fn scan_all() -> Result<BTreeMap<Vec<u8>, u32>, ReadError> {
     let bound = |token, after| RingBound { token, key: None, after };
     let bounds = (bound(Token::MIN, false), bound(Token::MAX, true));
     let how = MultishardOptions::EXACT;
-    let mut source = storage().open_multishard(
-        own().id,
-        bounds,
-        Slice::full(),
-        SourceOptions::QUERY,
-        how,
-    )?;
+    let mut source =
+        storage().open_multishard(own().id, bounds, Slice::full(), SourceOptions::QUERY, how)?;
     let (mut seen, mut at, mut last) = (BTreeMap::new(), Vec::new(), None::<DecoratedKey>);
     loop {
         let mut batch = Vec::new();
