@@ -21,6 +21,7 @@ use derived::log::Origin;
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
+use reader::LocalFuture;
 use runtime::time::{Elapsed, Instant, timeout};
 use std::rc::Rc;
 use storage::{Exceeded, PartitionGuard, Storage};
@@ -106,31 +107,51 @@ impl Coordinator {
         let until = Instant::now() + options.timeout;
         let shard = table.tablets.shard_of(token);
         debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
-        let work = move || async move {
-            let coordinator = own_coordinator()?;
-            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
-            let owner = Owner::lock(&coordinator, id, key, (options, rounding), until).await?;
-            // A task of its own: it must not stop halfway because the caller went.
-            let task = coordinator.background.spawn(change(owner));
-            task.await.map_err(|_| storage::WriteError::Stopped)
-        };
+        let work = move || hold_here((id, key), (options, rounding), until, change);
         self.count_call(shard);
         timeout(options.timeout, runtime::on_shard(shard, work)).await
     }
 }
 
+/// On the shard that owns the partition; where its tablet has gone to another one meanwhile, there
+/// (*one-decides* of `storage`).
+fn hold_here<F, Fut, R>(
+    (table, key): (TableId, Vec<u8>),
+    how: (WriteOptions, Rounding),
+    until: Instant,
+    change: F,
+) -> LocalFuture<'static, Result<R, storage::WriteError>>
+where
+    F: FnOnce(Owner) -> Fut + Send + 'static,
+    Fut: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
+    Box::pin(async move {
+        let coordinator = own_coordinator()?;
+        let guard = coordinator.storage.lock_partition(table, &key).await;
+        if let Some(owner) = coordinator.storage.elsewhere(table, Token::of(&key)) {
+            drop(guard);
+            let there = move || hold_here((table, key), how, until, change);
+            return runtime::on_shard(owner, there).await;
+        }
+        let owner = Owner::of(&coordinator, (table, key), guard, how, until)?;
+        // A task of its own: it must not stop halfway because the caller went.
+        let task = coordinator.background.spawn(change(owner));
+        task.await.map_err(|_| storage::WriteError::Stopped)
+    })
+}
+
 impl Owner {
-    async fn lock(
+    fn of(
         coordinator: &Rc<Coordinator>,
-        table: TableId,
-        key: Vec<u8>,
+        (table, key): (TableId, Vec<u8>),
+        guard: PartitionGuard,
         (options, rounding): (WriteOptions, Rounding),
         until: Instant,
     ) -> Result<Owner, storage::WriteError> {
-        let guard = coordinator.storage.lock_partition(table, &key).await;
         let schema = coordinator.cluster.schema();
         let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
-        check_owner(coordinator, entry, &key);
+        check_owner(coordinator, table, &key);
         let entered = Epochs::enter(coordinator.epochs.clone());
         let token = Token::of(&key);
         let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
