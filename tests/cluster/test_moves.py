@@ -1,9 +1,11 @@
 """Nodes join, leave and are removed where there are data: by what operators do, with what they see,
 and while clients write and read."""
+import collections
 import contextlib
 import itertools
 import re
 import signal
+import threading
 import time
 import urllib.error
 
@@ -517,3 +519,100 @@ def test_an_operator_moves_a_tablet():
             found = session.execute("SELECT k, v FROM tk.t")
             assert sorted((row.k, row.v) for row in found) == rows
         nodes[0].disconnect()
+
+
+def shard_of(session, node, token):
+    """The shard of a node that has the tablet of a token."""
+    rows = [row for row in session.execute("SELECT * FROM system.tablets")
+            if row.keyspace_name == "tk" and row.table_name == "t" and token <= row.last_token]
+    replicas = min(rows, key=lambda row: row.last_token).replicas
+    [shard] = [shard for host, shard in replicas if str(host) == host_id(node)]
+    return shard
+
+
+def test_tablets_go_from_shard_to_shard_while_clients_work():
+    """Also counters, and writes that depend on what is there; a node is killed in between."""
+    options = ("--smp", "2")
+    with Nodes(1, *options) as nodes:
+        [node] = nodes
+        session = node.connect()
+        keyspace(session, "tk", True, copies=1, count=2)
+        session.execute("CREATE TABLE tk.c (k int PRIMARY KEY, c counter)")
+        session.execute("CREATE TABLE tk.l (k int PRIMARY KEY, v int)")
+        rest(node, "/storage_service/tablets/balancing?enabled=false", "POST")
+        rows = [(FIRST + number, number) for number in range(COUNT)]
+        insert = session.prepare("INSERT INTO tk.t (k, v) VALUES (?, ?)")
+        execute_concurrent_with_args(session, insert, rows)
+        session.execute("INSERT INTO tk.l (k, v) VALUES (1, 0)")
+        done, stops, wrong = collections.Counter(), threading.Event(), []
+
+        def count():
+            while not stops.is_set():
+                session.execute("UPDATE tk.c SET c = c + 1 WHERE k = 1")
+                done["counted"] += 1
+
+        def decide():
+            value = 0
+            while not stops.is_set():
+                found = session.execute(f"UPDATE tk.l SET v = {value + 1} WHERE k = 1 "
+                                        f"IF v = {value}").one()
+                if found[0]:
+                    done["decided"] += 1
+                    value += 1
+                else:
+                    value = found.v
+
+        def kept(work):
+            try:
+                work()
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                wrong.append(error)
+
+        def move_all():
+            host, before = host_id(node), {}
+            found = list(session.execute("SELECT * FROM system.tablets"))
+            for row in [row for row in found if row.keyspace_name == "tk"]:
+                [(_, shard)] = row.replicas
+                path = (f"/storage_service/tablets/move?ks=tk&table={row.table_name}"
+                        f"&token={row.last_token}&src_host={host}&src_shard={shard}"
+                        f"&dst_host={host}&dst_shard={1 - shard}")
+                rest(node, path, "POST")
+                before[(row.table_name, row.last_token)] = 1 - shard
+            found = {(row.table_name, row.last_token): row.replicas[0][1]
+                     for row in session.execute("SELECT * FROM system.tablets")
+                     if row.keyspace_name == "tk"}
+            assert found == before
+
+        with registers(session, "tk.t") as load:
+            both = [count, count, decide, decide]
+            threads = [threading.Thread(target=kept, args=(work,)) for work in both]
+            for thread in threads:
+                thread.start()
+            for _ in range(3):
+                move_all()
+                load.goes_on()
+            stops.set()
+            for thread in threads:
+                thread.join()
+        assert not wrong
+        assert min(done.values()) > 10
+        shard = shard_of(session, node, 0)
+        assert shard in (0, 1)
+
+        def check(session):
+            found = sorted((row.k, row.v) for row in session.execute("SELECT k, v FROM tk.t")
+                           if FIRST <= row.k)
+            assert found == rows
+            [counted] = session.execute("SELECT c FROM tk.c WHERE k = 1")
+            [decided] = session.execute("SELECT v FROM tk.l WHERE k = 1")
+            assert (counted.c, decided.v) == (done["counted"], done["decided"])
+
+        check(session)
+        nodetool(node, "flush")
+        node.disconnect()
+        node.kill()
+        node.start()
+        session = node.connect()
+        assert shard_of(session, node, 0) == shard
+        check(session)
+        node.disconnect()

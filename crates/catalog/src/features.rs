@@ -58,6 +58,9 @@ pub const TABLET_REPAIR_TIME: &str = "TABLET_REPAIR_TIME";
 /// (docs/cluster.md, "How many tablets").
 pub const TABLET_RESIZE: &str = "TABLET_RESIZE";
 
+/// Tablets go from shard to shard of a node (docs/cluster.md, "From shard to shard").
+pub const TABLET_SHARDS: &str = "TABLET_SHARDS";
+
 /// Tables have views and indexes.
 pub const VIEWS: &str = "VIEWS";
 
@@ -94,6 +97,7 @@ pub const ALL: &[&str] = &[
     TABLETS,
     TABLET_REPAIR_TIME,
     TABLET_RESIZE,
+    TABLET_SHARDS,
     VIEWS,
     VNODES_TO_TABLETS,
 ];
@@ -121,8 +125,8 @@ mod tests {
         let names = "BACKUPS,CDC,GROUP0_GENERATIONS,HINTED_HANDOFF,HINT_TIMES,\
                      KEYSPACE_MULTI_RF_CHANGE,MOVES,MOVE_FILES,MOVE_WARM,\
                      PER_PARTITION_RATE_LIMIT,RELAYED_WRITES,REPAIR_HISTORY,REPAIR_TURNS,\
-                     REQUESTS_TOGETHER,TABLETS,TABLET_REPAIR_TIME,TABLET_RESIZE,VIEWS,\
-                     VNODES_TO_TABLETS";
+                     REQUESTS_TOGETHER,TABLETS,TABLET_REPAIR_TIME,TABLET_RESIZE,\
+                     TABLET_SHARDS,VIEWS,VNODES_TO_TABLETS";
         assert_eq!(joined(&some), names);
     }
 }

@@ -35,6 +35,7 @@ impl From<WriteError> for Attempt {
             WriteError::Overloaded(_)
             | WriteError::FullDisk(_)
             | WriteError::NoRoom { .. }
+            | WriteError::Moved
             | WriteError::Log(_) => true,
             WriteError::UnknownTable(_)
             | WriteError::Damaged(_)

@@ -4,7 +4,8 @@
 //! Invariants
 //!  - *now-not-then*: who holds a table of an earlier snapshot, as prepared statements do, finds
 //!    its tablets as this shard shows them now, and where. They split, merge and move without a new
-//!    version of the schema. The shards of this node that it names for tokens hold all the same.
+//!    version of the schema. The shards of this node that it names for tokens may have given them
+//!    to others since: those send on what comes (`storage`, `shard::elsewhere`).
 
 use crate::traffic::TableTraffic;
 use catalog::placement::TabletReplicas;

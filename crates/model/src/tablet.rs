@@ -71,6 +71,22 @@ impl TabletMap {
         TabletMap::new(all, shards)
     }
 
+    /// The same ring, of which a shard has this range: all that lies after its first token, up to
+    /// and including its second. It is one part then. Nothing of a ring with a sharder.
+    pub fn with_shard(&self, (after, last): (Token, Token), shard: u16) -> TabletMap {
+        assert!(self.sharder.is_none(), "a part of a ring without tablets goes to another shard");
+        assert!(after < last, "*covering*: nothing lies after {after:?} up to {last:?}");
+        let is_apart = |end: &Token| *end <= after || last <= *end;
+        let mut ends: Vec<Token> =
+            self.last_tokens.iter().copied().filter(is_apart).chain([last]).collect();
+        ends.extend((after != Token::MIN).then_some(after));
+        ends.sort_unstable();
+        ends.dedup();
+        let of = |end: &Token| if *end == last { shard } else { self.shard_of(*end) };
+        let shards = ends.iter().map(of).collect();
+        TabletMap::new(ends, shards)
+    }
+
     /// The number of parts.
     pub fn count(&self) -> usize {
         self.shards.len()
@@ -182,6 +198,29 @@ mod tests {
             prop_assert_eq!(map.shards()[part], map.shard_of(token));
             prop_assert!(map.share(part).is_none_or(|share| share.holds(token)));
             prop_assert_eq!(map.share(part).is_some(), !tablets && 1 < shards);
+        }
+
+        #[test]
+        fn a_range_goes_to_a_shard_and_all_else_stays(
+            parts in prop::collection::btree_map(any::<i64>(), 0u16..3, 0..9),
+            ends: [i64; 2],
+            shard in 0u16..3,
+            tokens: [i64; 9],
+        ) {
+            let mut parts = parts;
+            parts.entry(i64::MAX).or_insert(0);
+            let (lasts, shards): (Vec<i64>, Vec<u16>) = parts.into_iter().unzip();
+            let before = TabletMap::new(lasts.into_iter().map(Token).collect(), shards);
+            let (after, last) = (Token(ends[0].min(ends[1])), Token(ends[0].max(ends[1])));
+            prop_assume!(after < last);
+            let map = before.with_shard((after, last), shard);
+            prop_assert_eq!(map.range(map.tablet_of(last)), (after, last));
+            for token in tokens.into_iter().chain(ends).map(Token) {
+                let is_within = after < token && token <= last;
+                let expected = if is_within { shard } else { before.shard_of(token) };
+                prop_assert_eq!(map.shard_of(token), expected, "{:?}", token);
+            }
+            prop_assert_eq!(&map.with_shard((after, last), shard), &map);
         }
 
         #[test]

@@ -63,6 +63,8 @@ pub enum ReadError {
     TimedOut,
     /// Refused for lack of memory or permits.
     Overloaded(String),
+    /// A tablet has gone to another shard of this node meanwhile: who begins anew finds it there.
+    Moved,
     /// An operator has ended what it was part of.
     Stopped,
 }
@@ -79,6 +81,7 @@ impl fmt::Display for ReadError {
             ReadError::Io(error) => error.fmt(f),
             ReadError::TimedOut => f.write_str("the read timed out"),
             ReadError::Overloaded(what) => write!(f, "overloaded: {what}"),
+            ReadError::Moved => f.write_str("a tablet has gone to another shard meanwhile"),
             ReadError::Stopped => f.write_str(STOPPED),
         }
     }

@@ -159,6 +159,7 @@ pub(crate) fn write_failed(
         Cause::Overloaded(what) => {
             WriteError::Overloaded(format!("Too many writes: timed out waiting for {what}"))
         }
+        Cause::Moved => WriteError::Overloaded(error.to_string()),
         Cause::TooLarge { .. } | Cause::Damaged(_) => WriteError::Refused(error.to_string()),
         Cause::UnknownTable(_)
         | Cause::OverLimit(_)
@@ -185,6 +186,7 @@ pub(crate) fn read_failed(
             return ReadError::Timeout { consistency, received, required, data_present };
         }
         Cause::Overloaded(reason) => return ReadError::Overloaded(reason),
+        moved @ Cause::Moved => return ReadError::Overloaded(moved.to_string()),
         Cause::Io(error) => error.to_string(),
         // No read of a client is ever part of what operators stop.
         stopped @ Cause::Stopped => stopped.to_string(),

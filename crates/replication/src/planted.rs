@@ -13,6 +13,8 @@ pub enum Planted {
     WaitsForNobody,
     /// What was asked for in a session is written when that is over.
     WritesLate,
+    /// What was written last to a tablet is not handed over to the shard that gets it.
+    HandsOverHastily,
     /// A node removes what it gives away while others may read it there.
     RemovesEarly,
     /// Who leads next takes the stage in which it finds the cluster for done.

@@ -80,6 +80,9 @@ pub enum WriteError {
     },
     /// The log could not be written; the write may or may not survive a restart.
     Log(IoError),
+    /// Of partitions that were to be written together some are of another shard since a moment ago
+    /// (`shard::hand_over`): nothing was written. Who goes by where they are now finds them.
+    Moved,
     /// The storage is stopping.
     Stopped,
 }
@@ -154,6 +157,7 @@ impl fmt::Display for WriteError {
                 )
             }
             WriteError::Log(error) => write!(f, "commitlog: {error}"),
+            WriteError::Moved => f.write_str("a tablet has gone to another shard meanwhile"),
             WriteError::Stopped => f.write_str("storage is stopping"),
         }
     }

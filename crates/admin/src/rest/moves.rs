@@ -63,7 +63,7 @@ pub(super) fn operations(api: &mut Api) {
     };
     api.post(path, "Ends a removal before its end, which cannot be", end);
     let path = "/storage_service/tablets/move";
-    api.post(path, "Moves a replica of a tablet to another node", move_tablet)
+    api.post(path, "Moves a replica of a tablet to another node or shard", move_tablet)
         .needs("ks", Kind::Text, "The keyspace")
         .needs("table", Kind::Text, "The table")
         .needs("token", Kind::Integer, "A token of the tablet")

@@ -1,4 +1,4 @@
-//! One replica of a tablet that an operator wants on another node. Pure.
+//! One replica of a tablet that an operator wants on another node, or on another shard. Pure.
 //!
 //! Invariants
 //!  - *one-for-one*: the tablet has as many replicas afterwards, on as many nodes, each on a shard
@@ -44,10 +44,10 @@ impl TabletOrder {
             let all = all.join(", ");
             return Err(format!("tablet {tablet} is not on {host}:{shard}, but on {all}"));
         };
-        if to.0 == from.0 {
-            return Err("a tablet stays on its shard of a node as long as that runs".to_owned());
+        if to == from {
+            return Err(format!("tablet {tablet} is on {}:{} already", to.0, to.1));
         }
-        if of.iter().any(|(host, _)| *host == to.0) {
+        if of.iter().any(|(host, _)| *host == to.0 && *host != from.0) {
             return Err(format!("Tablet {tablet} has replica on {} already", to.0));
         }
         let getter = member(topology, to.0)?;
@@ -58,7 +58,7 @@ impl TabletOrder {
             let (host, shards) = (to.0, getter.shards);
             return Err(format!("node {host} has {shards} shards: there is no shard {}", to.1));
         }
-        if !self.force {
+        if !self.force && to.0 != from.0 {
             let others = of.iter().filter(|(host, _)| *host != from.0);
             check_rack(topology, getter, from.0, others.map(|(host, _)| *host))?;
         }
@@ -136,11 +136,15 @@ mod tests {
             let order = TabletOrder { table, token: Token(token), from, to, force };
             let known = |it: Uuid| members.iter().find(|member| member.host_id == it);
             let is_possible = of.contains(&from)
-                && !of.iter().any(|(host, _)| *host == to.0)
+                && from != to
+                && !of.iter().any(|(host, _)| *host == to.0 && *host != from.0)
                 && known(to.0).is_some_and(|it| shard < it.shards);
             let place = |it: Uuid| known(it).map(|it| (it.data_center.clone(), it.rack.clone()));
             let is_good = || {
                 let (old, new) = (place(from.0), place(to.0));
+                if from.0 == to.0 {
+                    return true;
+                }
                 let others = of.iter().filter(|it| **it != from).map(|(host, _)| place(*host));
                 let is_near = old.as_ref().map(|it| &it.0) == new.as_ref().map(|it| &it.0);
                 is_near && (old == new || others.into_iter().all(|other| other != new))

@@ -4,8 +4,8 @@
 //! the table among its own shards is a [`TabletMap`]: each tablet on the shard of the node's
 //! replica, and where the node has none, on some shard all the same. A table gets twice or half as
 //! many tablets while it is in use ([`Resize`]); then the node divides it among its shards in
-//! another way, too, and that follows a moment later: a token is on the shard of before as long as
-//! the node runs.
+//! another way, too, and that follows a moment later: tokens stay on their shards. A tablet goes to
+//! another shard of its node as one goes to another node, in the same stages.
 //!
 //! Invariants
 //!  - *powers-of-two*: a keyspace with tablets gives each new table a power of two of them,
@@ -434,12 +434,13 @@ impl TabletReplicas {
     }
 
     /// The shard of each tablet on a node: that of its replica there, or some other. If they do not
-    /// [`fit`](TabletReplicas::fit), all are dealt anew.
+    /// [`fit`](TabletReplicas::fit), all are dealt anew. Of two shards, of a tablet that goes from
+    /// one to the other, the one that is read.
     pub fn shards_on(&self, node: Here) -> Vec<u16> {
         let fit = self.fit(node);
         let shard = |(tablet, of): (usize, &[(Uuid, u16)])| {
             let to = self.moves.get(&tablet).map_or(&[][..], |it| &it.to);
-            let all = of.iter().chain(to);
+            let all = self.read(tablet).iter().chain(of).chain(to);
             let own = all.into_iter().find(|(host, _)| fit && *host == node.host_id);
             own.map_or_else(|| node.dealt(tablet), |(_, shard)| *shard)
         };

@@ -151,6 +151,19 @@ impl<L: Local> Schema<L> {
         self
     }
 
+    /// The same schema, of which this node divides a table in another way among its shards; nothing
+    /// changes where its tablets end otherwise by now.
+    pub fn with_shards(mut self, table: TableId, map: &TabletMap) -> Schema<L> {
+        let Some(entry) = self.by_id.get(&table).cloned() else { return self };
+        let ends = entry.replicas.last_tokens();
+        debug_assert!(map.sharder().is_none(), "covering: a ring for tablets of {table}");
+        if entry.tablets.sharder().is_none() && !ends.is_empty() {
+            let tablets = Rc::new(map.divided_at(ends));
+            self.put_entry(Rc::new(TableEntry { tablets, ..(*entry).clone() }));
+        }
+        self
+    }
+
     /// The same schema with other tablets, or with tablets elsewhere; tables that are not there are
     /// passed over.
     pub fn with_tablets(mut self, all: &[TabletsAfter]) -> Schema<L> {

@@ -10,13 +10,15 @@
 //!  - *at-last*: each shard of a node that runs divides a table as its snapshot says, or the table
 //!    is gone.
 //!  - *latest-only*: storage is asked for what the present snapshot says, never for an earlier one.
+//!  - *as-it-lies*: where a tablet goes to another shard, storage comes first, and what it says is
+//!    shown: also where it came only halfway.
 
 use super::{ChangeError, Cluster};
 use crate::schema::{Catalog, TableEntry};
 use catalog::placement::Resize;
 use catalog::placement::tablets::{Asked, Counts, counts};
 use catalog::{Command, Moment};
-use model::TableId;
+use model::{TableId, TabletMap};
 use runtime::group::{STREAMING, with_group};
 use runtime::task::Scope;
 use runtime::time::{Instant, sleep};
@@ -109,6 +111,32 @@ impl Cluster {
         }));
     }
 
+    /// Has a tablet go to another shard of this node, if it is not there; ends when all shards show
+    /// it. On shard 0, while the tablet is on its way, so that the table is not divided anew.
+    pub async fn hand_over(&self, table: TableId, tablet: usize, to: u16) -> Result<(), String> {
+        debug_assert!(runtime::shard_id() == 0, "as-it-lies: from another shard than the first");
+        let storage = runtime::local::try_get::<Storage>().ok_or("the node stops")?;
+        let Some(entry) = self.schema().table_by_id(table).cloned() else { return Ok(()) };
+        if entry.replicas.count() <= tablet {
+            return Err(format!("{} has no tablet {tablet}", entry.schema.name));
+        }
+        let range = entry.replicas.range(tablet);
+        // What was decided before.
+        self.divide(table).await?;
+        let gone = storage.hand_over(table, range, to).await;
+        let Some(map) = storage.tablet_map(table) else { return Ok(()) };
+        show_shards(table, &map).await;
+        gone.map_err(|error| error.to_string())?;
+        // Where it was in parts, it is one now.
+        self.divide(table).await?;
+        let shown = self.schema().table_by_id(table).is_none_or(|entry| {
+            let there = entry.tablets.shard_of(range.1);
+            there == to || entry.replicas.count() <= tablet
+        });
+        assert!(shown, "as-it-lies: tablet {tablet} of {table} is not shown on shard {to}");
+        Ok(())
+    }
+
     async fn divide_all(&self) {
         let mut told: Option<Instant> = None;
         loop {
@@ -166,4 +194,18 @@ impl Cluster {
         tracing::info!(target: "tablets", ?took, "{name} is divided into {parts} parts here");
         Ok(())
     }
+}
+
+/// All shards show on which of them a table lies, as storage has it (*as-it-lies*).
+async fn show_shards(table: TableId, map: &TabletMap) {
+    let map = map.clone();
+    let show = move || {
+        let map = map.clone();
+        async move {
+            if let Some(cluster) = runtime::local::try_get::<Cluster>() {
+                cluster.show_shards(table, &map);
+            }
+        }
+    };
+    runtime::on_all_shards(show).await;
 }

@@ -673,6 +673,18 @@ impl Cluster {
         if of_levels { self.access.arrange_groups() } else { Vec::new() }
     }
 
+    /// Shows on which shards of this node a table lies from now on.
+    fn show_shards(&self, table: TableId, map: &model::TabletMap) {
+        {
+            let mut present = self.catalog.borrow_mut();
+            let before = present.schema.version;
+            let schema = (*present.schema).clone().with_shards(table, map);
+            assert!(schema.version == before, "whole-snapshots: shards are no part of a version");
+            present.schema = Rc::new(schema);
+        }
+        self.changed.notify_all();
+    }
+
     /// Replaces roles, grants and service levels by what their tables were found to hold.
     pub(crate) fn replace_access(&self, state: auth::State) -> Vec<runtime::group::Group> {
         let mut present = self.catalog.borrow_mut();

@@ -13,11 +13,17 @@ use mutation::page::{Page, Partitions, ReadCommand};
 use mutation::{FrozenMutation, FrozenView, Step};
 use reader::multishard::MultishardOptions;
 use reader::semaphore::Permit;
-use reader::{PartitionScope, ReadError, Slice, Source};
+use reader::{LocalFuture, PartitionScope, ReadError, Slice, Source};
 use runtime::io::IoClass;
+use runtime::time::{Instant, sleep};
 use std::ops::ControlFlow;
+use std::time::Duration;
 use stdx::Bytes;
 use storage::{Begun, SourceOptions, Storage};
+
+/// How long a stretch is begun anew where tablets go from shard to shard meanwhile.
+const MOVED_MAX: Duration = Duration::from_secs(5);
+const MOVED_PAUSE: Duration = Duration::from_millis(1);
 
 impl Coordinator {
     /// A page of what this node has.
@@ -95,16 +101,22 @@ impl Coordinator {
             left = ReadCommand { partitions, resume: None, ..command.clone() };
         }
         let Partitions::Range { start, end } = &left.partitions else { return Ok(stretch) };
-        let bounds = (start.clone(), end.clone());
-        let source = self.storage.open_multishard(
-            left.table,
-            bounds,
-            Slice::of(&left),
-            options(&left),
-            MultishardOptions::EXACT,
-        )?;
-        let next = gather(Box::new(source), None, &table.schema, &left).await?;
-        Ok(stretch.then(next))
+        let until = Instant::now() + MOVED_MAX;
+        loop {
+            let bounds = (start.clone(), end.clone());
+            let source = self.storage.open_multishard(
+                left.table,
+                bounds,
+                Slice::of(&left),
+                options(&left),
+                MultishardOptions::EXACT,
+            )?;
+            match gather(Box::new(source), None, &table.schema, &left).await {
+                // Until all shards know where it is.
+                Err(ReadError::Moved) if Instant::now() < until => sleep(MOVED_PAUSE).await,
+                next => return Ok(stretch.then(next?)),
+            }
+        }
     }
 
     /// Applies a mutation.
@@ -117,7 +129,7 @@ impl Coordinator {
     }
 
     /// The shard that has the partition of a mutation.
-    fn shard_of(&self, mutation: &FrozenMutation) -> Result<u16, storage::WriteError> {
+    pub(super) fn shard_of(&self, mutation: &FrozenMutation) -> Result<u16, storage::WriteError> {
         let view = FrozenView::trusted(&mutation.0).map_err(storage::WriteError::Damaged)?;
         let id = view.table();
         let schema = self.cluster.schema();
@@ -158,14 +170,23 @@ fn options(command: &ReadCommand) -> SourceOptions {
 }
 
 /// A stretch of one partition, on the shard that owns it.
-async fn gather_on(shard: u16, key: Vec<u8>, command: ReadCommand) -> Result<Stretch, ReadError> {
+fn gather_on(
+    shard: u16,
+    key: Vec<u8>,
+    command: ReadCommand,
+) -> LocalFuture<'static, Result<Stretch, ReadError>> {
     let read = move || async move {
-        match own_storage() {
-            Ok(storage) => gather_key(&storage, key, &command).await,
-            Err(_) => Err(ReadError::Overloaded("the node stops".to_owned())),
+        let Ok(storage) = own_storage() else {
+            return Err(ReadError::Overloaded("the node stops".to_owned()));
+        };
+        let gathered = gather_key(&storage, key.clone(), &command).await;
+        match (gathered, storage.elsewhere(command.table, Token::of(&key))) {
+            // Its tablet has gone to another shard.
+            (Err(ReadError::Moved), Some(owner)) => gather_on(owner, key, command).await,
+            (gathered, _) => gathered,
         }
     };
-    Box::pin(runtime::on_shard(shard, read)).await
+    Box::pin(runtime::on_shard(shard, read))
 }
 
 async fn gather_key(

@@ -46,8 +46,19 @@ pub(crate) async fn write(
     kind: BatchKind,
     groups: Groups,
 ) -> Result<(), storage::WriteError> {
-    if kind == BatchKind::Unlogged || groups.len() < 2 {
+    if kind == BatchKind::Unlogged {
         return batch::apply(coordinator, groups).await;
+    }
+    if groups.len() < 2 {
+        let Some((shard, alone)) = groups.into_iter().next() else { return Ok(()) };
+        return match batch::apply_on(coordinator, shard, alone).await {
+            Ok(applied) => applied,
+            // Of several shards since a moment ago.
+            Err(parted) => {
+                let groups = batch::divided_anew(coordinator, parted).await?;
+                Box::pin(write(coordinator, kind, groups)).await
+            }
+        };
     }
     // A task of its own: once remembered the batch goes on, also when the client's time is over.
     let task = coordinator.background.spawn(write_remembered(groups));

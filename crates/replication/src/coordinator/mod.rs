@@ -901,11 +901,17 @@ async fn lead_counter(
     // The update was made by a builder of this process.
     let view = FrozenView::trusted(&update.0).map_err(storage::WriteError::Damaged)?;
     let storage = coordinator.storage.clone();
-    let _alone = storage.lock_partition(table, view.key()).await;
+    let alone = storage.lock_partition(table, view.key()).await;
+    // *one-decides* of `storage`: it has gone while this one waited, or since it was looked up.
+    if let Some(owner) = storage.elsewhere(table, Token::of(view.key())) {
+        drop(alone);
+        let lead = move || lead_counter_boxed(table, leader, update);
+        return runtime::on_shard(owner, lead).await;
+    }
     let schema = coordinator.cluster.schema();
     let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
     let schema = entry.schema.clone();
-    check_owner(&coordinator, entry, view.key());
+    check_owner(&coordinator, table, view.key());
     let now = runtime::time::wall_micros();
     let command = counter::read_command(&schema, view, now.div_euclid(1_000_000));
     let page = storage.read(&command).await;
@@ -914,13 +920,23 @@ async fn lead_counter(
     let resolved = counter::resolve(&schema, view, &command, &page, leader, now);
     let resolved = resolved.map_err(storage::WriteError::Damaged)?;
     storage.apply(resolved.clone()).await?;
+    drop(alone);
     Ok(resolved)
 }
 
+/// As [`lead_counter`], on the shard that a tablet has gone to.
+fn lead_counter_boxed(
+    table: TableId,
+    leader: mutation::counter::ShardId,
+    update: FrozenMutation,
+) -> reader::LocalFuture<'static, Result<FrozenMutation, storage::WriteError>> {
+    Box::pin(lead_counter(table, leader, update))
+}
+
 /// Asserts that this shard owns a partition that it has locked (*owner-only*).
-pub(crate) fn check_owner(coordinator: &Coordinator, table: &TableEntry, key: &[u8]) {
+pub(crate) fn check_owner(coordinator: &Coordinator, table: TableId, key: &[u8]) {
     debug_assert!(
-        table.tablets.shard_of(Token::of(key)) == coordinator.shard,
+        coordinator.storage.elsewhere(table, Token::of(key)).is_none(),
         "owner-only: a partition of another shard is locked"
     );
 }

@@ -1,9 +1,10 @@
-//! A replica of a tablet that an operator moves to another node. It goes as those do that are moved
-//! for balance; where something else is on its way it waits for that.
+//! A replica of a tablet that an operator moves to another node, or to another shard. It goes as
+//! those do that are moved for balance; where something else is on its way it waits for that.
 
 use super::{LOOK, tablets};
 use crate::coordinator::own_coordinator;
-use cluster::{TabletOrder, TabletStep, TabletSteps};
+use cluster::{TabletOrder, TabletStep, TabletSteps, features};
+use model::Uuid;
 use runtime::Erased;
 use runtime::time::sleep;
 
@@ -34,6 +35,11 @@ async fn carry_out(order: TabletOrder) -> Result<(), String> {
                 let decided = cluster.change_tablets(move |catalog| {
                     let table = catalog.schema.table_by_id(order.table).ok_or("it was dropped")?;
                     let (tablet, hosts) = order.hosts(&catalog.topology, &table.replicas)?;
+                    let is_within = order.from.0 == order.to.0;
+                    if is_within && !catalog.topology.enables(features::TABLET_SHARDS) {
+                        let lacks = features::TABLET_SHARDS;
+                        return Err(format!("not all nodes of the cluster can do that ({lacks})"));
+                    }
                     let is_still = tablets::under_way(&catalog.schema).is_none();
                     let begins = is_still && catalog.topology.stage().is_none();
                     let step = (tablet, TabletStep::Begin(hosts));
@@ -62,7 +68,11 @@ fn seen(order: &TabletOrder) -> Result<Seen, String> {
     let tablet = table.replicas.tablet_of(order.token);
     debug_assert!(tablet < table.replicas.count(), "covering: {:?} has no tablet", order.token);
     let goes = table.replicas.moves().get(&tablet);
-    let is_gone = !table.replicas.of(tablet).iter().any(|(host, _)| *host == order.from.0);
+    let has_gone = |replica: &(Uuid, u16)| match order.from.0 == order.to.0 {
+        true => *replica != order.from,
+        false => replica.0 != order.from.0,
+    };
+    let is_gone = table.replicas.of(tablet).iter().all(has_gone);
     Ok(match goes {
         Some(moving) if moving.to.contains(&order.to) => Seen::OnItsWay,
         None if is_gone && table.replicas.of(tablet).contains(&order.to) => Seen::There,

@@ -15,6 +15,9 @@
 //! moved for balance or by hand ([`by_hand`]). Nodes that leave give their tablets away before they
 //! give up the ring.
 //!
+//! Where a node is told to have a tablet on another of its shards, that is done in the same stages
+//! ([`shards`]), though no other node has anything to do with it.
+//!
 //! Of a tablet that gets fewer replicas those that stay have all that the others had, before these
 //! go ([`fewer`]).
 //!
@@ -57,6 +60,7 @@ mod lead;
 mod loads;
 mod pace;
 mod part;
+mod shards;
 mod sizes;
 mod tablets;
 mod take;

@@ -4,7 +4,7 @@ use super::cleanup::{Ranges, clear_table, merged};
 use super::fewer::{Fewer, fewer};
 use super::files::{self, Outcome};
 use super::part::{Giver, PAUSE, Part, State, is_on};
-use super::{Moves, Planted, warm};
+use super::{Moves, Planted, shards, warm};
 use crate::coordinator::nodes::fetch_stretch;
 use crate::coordinator::{Coordinator, build, own_coordinator};
 use crate::epochs::Epochs;
@@ -119,6 +119,7 @@ async fn clear(coordinator: &Coordinator, session: u64, state: &State) -> Result
         tables.entry(table.schema.id).or_default().push((after, last));
     }
     state.parts.set(tables.len() as u32);
+    shards::hand_over(coordinator, shards::going(coordinator, session, false)).await?;
     for (table, ranges) in tables {
         clear_table(table, merged(ranges)).await?;
         state.parts_done.set(state.parts_done.get() + 1);
@@ -179,6 +180,7 @@ async fn take(
     if super::is_planted(Planted::TakesNothing) {
         return Ok(());
     }
+    shards::hand_over(coordinator, shards::going(coordinator, session, true)).await?;
     let parts: VecDeque<Part> = parts(coordinator, session).into();
     let fewer = fewer(coordinator, session);
     let me = coordinator.cluster.node().host_id;

@@ -6,6 +6,7 @@
 use super::Shard;
 use super::before::Before;
 use super::deriving::{Deriving, Promise};
+use super::elsewhere::Kept;
 use super::write::{Entered, Target};
 use crate::error::WriteError;
 use model::Token;
@@ -32,20 +33,21 @@ impl Shard {
     /// or not at all (*one-group*).
     pub(crate) async fn apply_with(
         &self,
-        mutation: &FrozenMutation,
+        mutation: FrozenMutation,
         others: SmallVec<[(Token, FrozenMutation); 1]>,
     ) -> Result<(), WriteError> {
         debug_assert!(
-            others.iter().all(|(_, other)| other != mutation),
+            others.iter().all(|(_, other)| *other != mutation),
             "one-group: a mutation with itself"
         );
-        match self.enter_with(mutation, &others)? {
-            Some(entered) => self.keep(entered, Promise::AsConfigured).await,
-            None => {
+        match self.enter_with(&mutation, &others) {
+            Ok(Some(entered)) => self.keep(entered, Promise::AsConfigured).await,
+            Ok(None) | Err(WriteError::Moved) => {
                 let others = others.into_iter().map(|(_, other)| other).collect();
-                let carries = mutation.clone().attach(others);
-                Box::pin(self.apply(&carries)).await
+                let carries = mutation.attach(others);
+                Box::pin(self.apply_wherever(carries, Kept::AsConfigured)).await
             }
+            Err(error) => Err(error),
         }
     }
 

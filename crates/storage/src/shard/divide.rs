@@ -137,11 +137,7 @@ impl Shard {
         );
         for tablet in old.iter().filter(|old| old.is_leaving()) {
             tablet.leave();
-            let lookups = tablet.cache.as_ref().map(|cache| cache.lookups()).unwrap_or_default();
-            let mut gone = table.lookups_gone.get();
-            gone.hits += lookups.hits;
-            gone.misses += lookups.misses;
-            table.lookups_gone.set(gone);
+            table.note_lookups_of(tablet);
         }
         match self.config.planted {
             Some(Planted::DividesForgetful) => table.let_go.borrow_mut().clear(),

@@ -5,7 +5,8 @@
 //! `write`, `deriving`, `at_once` (writes that bring others with them); `view` (what a read sees),
 //! `read`, `warm`, `holders`, `multishard` (reads over all shards); `start`; `backup`, `flush`,
 //! `open` (tables), `replay`, `upload`, `import`, `snapshot`, `carry` (files from node to node),
-//! `truncate`, `divide` (tablets that change), `compact`.
+//! `truncate`, `divide` (tablets that change), `compact`, `hand_over` (tablets that go to another
+//! shard). Reads and writes that come for what is on another shard since a moment ago: `elsewhere`.
 
 mod at_once;
 mod backup;
@@ -16,8 +17,10 @@ pub(crate) mod compact;
 pub(crate) mod deriving;
 pub(crate) mod disk_space;
 mod divide;
+pub(crate) mod elsewhere;
 pub(crate) mod flush;
 pub(crate) mod guardrail;
+mod hand_over;
 pub(crate) mod holders;
 pub(crate) mod hot_partitions;
 pub(crate) mod import;
@@ -112,6 +115,8 @@ pub(crate) struct Shard {
     /// What replays left behind: one for each log.
     pub(crate) replays: [ReplayState; 2],
     pub(crate) stopping: Cell<bool>,
+    /// A mistake, for tests: what was written last is not handed over (`shard::hand_over`).
+    pub(crate) hasty_hand_overs: Cell<bool>,
     /// How SSTables are written where their table does not say.
     pub(crate) sstables: Cell<sstable::WriterDefaults>,
     /// Whether what comes into being is linked into `backups/`.

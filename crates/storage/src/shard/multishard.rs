@@ -9,6 +9,8 @@
 //!  - *same-place*: a source that rested is used only where the driver stands, in the version of
 //!    the schema that it was opened with; otherwise one is opened.
 //!  - *goes-on*: a visit brings something, or says that nothing more comes.
+//!  - *one-map*: driver and shard divide the table alike: where a tablet has gone to another shard
+//!    meanwhile, and one of the two does not know yet, the read ends, and is begun anew.
 //!  - *no-more-than-told*: a visit is charged for no more than [`Shard::visit_bytes`] told of its
 //!    range, as far as `sstable` can tell that.
 
@@ -57,6 +59,8 @@ struct Resting {
 struct Request {
     read: u64,
     table: TableId,
+    /// As its driver knew them when it began.
+    hand_overs: u64,
     place: SendPlace,
     options: SourceOptions,
     bytes_max: usize,
@@ -149,8 +153,11 @@ impl Shard {
     }
 
     async fn visit(self: &Rc<Self>, request: Request) -> Reply {
-        let Request { read, table: id, place, options, bytes_max } = request;
+        let Request { read, table: id, hand_overs, place, options, bytes_max } = request;
         let table = self.readable(id)?;
+        if table.hand_overs.get() != hand_overs {
+            return Err(ReadError::Moved);
+        }
         let reading = Reading { schema: table.schema(), operation: "shard-reader" };
         let (reads, semaphore) = (&self.shard_reads, &self.reads.streaming);
         let host = Host { reads, semaphore, reading };
@@ -239,14 +246,15 @@ struct RemoteShard {
     shard: ShardId,
     read: u64,
     table: TableId,
+    hand_overs: u64,
     options: SourceOptions,
 }
 
 impl ShardReader for RemoteShard {
     fn visit(&self, place: &Place, bytes_max: usize) -> VisitFuture {
-        let RemoteShard { shard, read, table, options } = *self;
+        let RemoteShard { shard, read, table, hand_overs, options } = *self;
         let place = SendPlace::from(place);
-        let request = Request { read, table, place, options, bytes_max };
+        let request = Request { read, table, hand_overs, place, options, bytes_max };
         Box::pin(async move {
             let visit = move || async move {
                 let shard = local::try_get::<Shard>().ok_or_else(stopped)?;
@@ -278,10 +286,13 @@ impl Shard {
         options: SourceOptions,
         how: MultishardOptions,
     ) -> Result<MultishardSource, ReadError> {
-        let map = self.readable(table)?.map();
+        let (map, hand_overs) = {
+            let table = self.readable(table)?;
+            (table.map(), table.hand_overs.get())
+        };
         let read = runtime::random_u64();
         let readers = (0..runtime::shard_count()).map(|shard| -> Box<dyn ShardReader> {
-            Box::new(RemoteShard { shard, read, table, options })
+            Box::new(RemoteShard { shard, read, table, hand_overs, options })
         });
         Ok(MultishardSource::new(map, bounds, slice, readers.collect(), how))
     }

@@ -76,6 +76,11 @@ impl Shard {
         options: SourceOptions,
     ) -> Result<Box<dyn Source>, ReadError> {
         let table = self.readable(id)?;
+        if let PartitionScope::Key(key) = &scope
+            && table.elsewhere(key.token).is_some()
+        {
+            return Err(ReadError::Moved);
+        }
         let access = options.access(&self.index_cache);
         let through = Through::of(options.bypass_cache);
         let source = open(&table, &scope, &slice, (&access, through));
@@ -109,7 +114,10 @@ impl Shard {
         let lookup = Lookup::new(Bytes::copy_from(key));
         let parts = table.parts();
         let Some(tablet) = parts.tablet_of(lookup.key.token) else {
-            return ControlFlow::Break(Ok(Page::default()));
+            return match table.elsewhere(lookup.key.token) {
+                Some(_) => ControlFlow::Continue(Begun { lookup: Some(lookup) }),
+                None => ControlFlow::Break(Ok(Page::default())),
+            };
         };
         self.sampler.note(Touch::Read, table.id, lookup.key.token, key);
         tablet.count_request();
@@ -132,7 +140,15 @@ impl Shard {
         let table = self.readable(command.table)?;
         debug_assert!(!table.dropped.get(), "a table that was dropped is known");
         let schema = table.schema();
+        if let Some(owner) = self.read_elsewhere(&table, command)? {
+            return Box::pin(self.read_there(owner, command)).await;
+        }
         let permit = self.admit(self.reads.of(&schema), &schema, command).await?;
+        // It may have gone while the read waited.
+        if let Some(owner) = self.read_elsewhere(&table, command)? {
+            drop(permit);
+            return Box::pin(self.read_there(owner, command)).await;
+        }
         let page = match &command.partitions {
             Partitions::Key(key) => {
                 let lookup = begun.lookup.filter(|lookup| *lookup.key.key == **key);
@@ -149,6 +165,14 @@ impl Shard {
             }
         };
         counted(page, &permit)
+    }
+
+    /// A page of what is here, or on the shard that it has gone to.
+    pub(crate) async fn read_wherever(&self, command: &ReadCommand) -> Result<Page, ReadError> {
+        match self.read_at_once(command) {
+            ControlFlow::Break(read) => read,
+            ControlFlow::Continue(begun) => self.read_in_turn(command, begun).await,
+        }
     }
 
     async fn admit(

@@ -82,6 +82,7 @@ impl Shard {
             full_disk: RefCell::new(None),
             replays: Default::default(),
             stopping: Cell::new(false),
+            hasty_hand_overs: Cell::new(false),
             snapshot_turn: Semaphore::new(1, SNAPSHOTS_WAITING_MAX),
             snapshot_taken: Notify::new(),
         })

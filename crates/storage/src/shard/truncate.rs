@@ -139,16 +139,17 @@ impl Shard {
         own.filter(is_needed).cloned().collect()
     }
 
-    /// What the file of a truncation says already, and has to go on saying: segments of earlier
-    /// runs are still there, in which this shard had another part of the ring.
+    /// What the file of a truncation says already, and has to go on saying: segments are still
+    /// there, of earlier runs or of this one, in which this shard had another part of the ring.
     fn needed_beside(&self, table: &Table, new: &Truncation) -> Vec<Truncation> {
+        let oldest = self.log_of(table.log).oldest_segment();
+        let old_gone = self.replay_state(table.log).old_gone.get();
         let is_needed = |one: &&Truncation| {
-            one.before.segment.shard() == new.before.segment.shard() && !one.is_within(new)
+            let is_own = one.before.segment.shard() == new.before.segment.shard();
+            let logged = !old_gone || oldest.is_some_and(|oldest| oldest <= one.before.segment);
+            is_own && logged && !one.is_within(new)
         };
-        match self.replay_state(table.log).old_gone.get() {
-            true => Vec::new(),
-            false => table.truncations.borrow().iter().filter(is_needed).cloned().collect(),
-        }
+        table.truncations.borrow().iter().filter(is_needed).cloned().collect()
     }
 
     pub(crate) async fn drop_table(

@@ -55,7 +55,8 @@ impl Shard {
         let id = view.table();
         let table = self.table(id).ok_or(WriteError::UnknownTable(id))?;
         let key = DecoratedKey { token, key: Bytes::copy_from(view.key()) };
-        let tablet = table.tablet_of(key.token).ok_or(WriteError::UnknownTable(id))?;
+        let tablet = table.tablet_of(key.token).filter(|tablet| !tablet.is_closed());
+        let Some(tablet) = tablet else { return Err(table.not_here(token)) };
         debug_assert!(
             tablet.share.is_none_or(|share| share.holds(key.token)),
             "own-alone: {key:?} is of another shard"
@@ -234,6 +235,7 @@ impl Shard {
             let deadline = Instant::now() + self.config.write_wait_max;
             let waits = self.wait_for_memory(targets, deadline);
             Box::pin(underived(targets).during(waits)).await?;
+            check_here(targets)?;
             apply(&[]);
             return Ok(None);
         }
@@ -272,6 +274,8 @@ impl Shard {
         for target in targets {
             target.prepare().await;
         }
+        check_here(targets)?;
+        let _in_pieces = InPieces::of(targets);
         let pieces = log.append_in_pieces(entries, cut, deadline).await?;
         apply(pieces.segments());
         Ok(pieces.applied())
@@ -338,6 +342,7 @@ impl Shard {
             return overloaded(Wait::Memory);
         };
         loop {
+            check_here(targets)?;
             self.check_room(targets)?;
             let waits_for = if !dirty.has_room() {
                 if let Some(path) = &*self.full_disk.borrow() {
@@ -376,6 +381,40 @@ fn enter_each(targets: &[Target<'_>], log: &Commitlog, held: &[SegmentId]) {
             fetch_entering(some.iter().map(|target| (&*target.tablet, target.key.token)));
         }
         some.iter().for_each(|target| target.enter(log, held));
+    }
+}
+
+/// Refuses what has waited, and of which a tablet goes to another shard now, or has gone.
+fn check_here(targets: &[Target<'_>]) -> Result<(), WriteError> {
+    debug_assert!(!targets.is_empty(), "one-writer: a write of nothing");
+    let is_here = |target: &Target<'_>| {
+        let now = || target.table.tablet_of(target.key.token);
+        !target.tablet.is_closed()
+            || target.table.dropped.get()
+            || now().is_some_and(|now| !now.is_closed())
+    };
+    if targets.iter().all(is_here) { Ok(()) } else { Err(WriteError::Moved) }
+}
+
+/// Tables to which a write in pieces is under way: none of their tablets goes meanwhile.
+struct InPieces(Vec<Rc<Table>>);
+
+impl InPieces {
+    fn of(targets: &[Target<'_>]) -> InPieces {
+        let tables: Vec<Rc<Table>> = targets.iter().map(|target| target.table.clone()).collect();
+        tables.iter().for_each(|table| table.in_pieces.set(table.in_pieces.get() + 1));
+        InPieces(tables)
+    }
+}
+
+impl Drop for InPieces {
+    fn drop(&mut self) {
+        for table in &self.0 {
+            let left = table.in_pieces.get().checked_sub(1);
+            debug_assert!(left.is_some(), "one-writer: more pieces ended than began");
+            table.in_pieces.set(left.unwrap_or(0));
+            table.opened.notify_all();
+        }
     }
 }
 

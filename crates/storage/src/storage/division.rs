@@ -4,7 +4,7 @@ use super::Storage;
 use crate::compaction::files::part_of_tablet;
 use crate::error::StorageError;
 use crate::table::{Table, Tablet};
-use model::{TableId, TabletMap};
+use model::{TableId, TabletMap, Token};
 use runtime::Erased;
 use std::rc::Rc;
 
@@ -15,6 +15,31 @@ impl Storage {
     /// how the table is divided.
     pub fn divide(&self, id: TableId, map: TabletMap) -> Erased<'_, Result<(), StorageError>> {
         Erased::new(move || async move { self.shard().divide(id, map).await })
+    }
+
+    /// Has a tablet, or the parts that it is in here, go to another shard of this node while
+    /// reads and writes go on: see `shard::hand_over`. An error says why it stays, as a whole or in
+    /// part; asking again goes on. Nothing of it is durable: the next start says how the table is
+    /// divided. On any shard, for each table once at a time. Nobody truncates the table meanwhile.
+    pub fn hand_over(
+        &self,
+        id: TableId,
+        range: (Token, Token),
+        to: u16,
+    ) -> Erased<'_, Result<(), StorageError>> {
+        Erased::new(move || async move { self.shard().hand_over(id, range, to).await })
+    }
+
+    /// For tests: a mistake from now on, what was written last to a tablet is not handed over.
+    #[doc(hidden)]
+    pub fn plant_hasty_hand_overs(&self) {
+        self.shard().hasty_hand_overs.set(true);
+    }
+
+    /// The shard of this node that has a token, where it is not this one.
+    #[inline]
+    pub fn elsewhere(&self, id: TableId, token: Token) -> Option<u16> {
+        self.shard().elsewhere(id, token)
     }
 
     /// How a table is divided now on this shard.

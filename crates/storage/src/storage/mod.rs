@@ -22,6 +22,7 @@ use crate::memtable::dirty::DirtyStats;
 use crate::shard::before::Before;
 use crate::shard::deriving::{Deriving, Promise};
 use crate::shard::disk_space::{self, DiskState};
+use crate::shard::elsewhere::Kept;
 use crate::shard::holders::Holder;
 use crate::shard::locks::PartitionGuard;
 use crate::shard::read::{Begun, SourceOptions};
@@ -262,7 +263,7 @@ impl Storage {
 
     /// Writes one mutation of a partition of this shard.
     pub async fn apply(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        self.shard.apply(&mutation).await
+        self.shard.apply_wherever(mutation, Kept::AsConfigured).await
     }
 
     /// As [`Storage::apply`], of a mutation and others of this shard, with the tokens of their
@@ -272,12 +273,12 @@ impl Storage {
         mutation: FrozenMutation,
         others: SmallVec<[(Token, FrozenMutation); 1]>,
     ) -> Result<(), WriteError> {
-        self.shard.apply_with(&mutation, others).await
+        self.shard.apply_with(mutation, others).await
     }
 
     /// As [`Storage::apply`], but returns when the write is on the disk, whatever the sync mode.
     pub async fn apply_durably(&self, mutation: FrozenMutation) -> Result<(), WriteError> {
-        self.shard.apply_durably(&mutation).await
+        self.shard.apply_wherever(mutation, Kept::OnDisk).await
     }
 
     /// Returns when what was written to this shard's tables of users is on the disk, whatever the
@@ -287,9 +288,18 @@ impl Storage {
     }
 
     /// Writes mutations of partitions of this shard whose tables share a log: after a crash all
-    /// are there, or none. Panics when they do not share one.
+    /// are there, or none. Panics when they do not share one. Where some are of another shard since
+    /// a moment ago, and not all of that one, nothing is written: [`WriteError::Moved`].
     pub async fn apply_all(&self, mutations: Vec<FrozenMutation>) -> Result<(), WriteError> {
-        self.shard.apply_all(&mutations).await
+        self.shard.apply_all_wherever(mutations).await.unwrap_or(Err(WriteError::Moved))
+    }
+
+    /// The same, which gives back what it does not write for that reason.
+    pub async fn apply_group(
+        &self,
+        mutations: Vec<FrozenMutation>,
+    ) -> Result<Result<(), WriteError>, Vec<FrozenMutation>> {
+        self.shard.apply_all_wherever(mutations).await
     }
 
     /// For who derives: as [`Storage::apply_all`], but of mutations from which nothing follows any

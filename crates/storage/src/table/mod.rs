@@ -135,6 +135,12 @@ pub(crate) struct Table {
     pub(crate) sealed_count: Cell<u64>,
     /// What was looked up in what was cached of tablets that are gone.
     pub(crate) lookups_gone: Cell<CacheLookups>,
+    /// So many of its tablets went to other shards, on whichever shards of this node.
+    pub(crate) hand_overs: Cell<u64>,
+    /// Writes that the log takes in pieces, which are under way.
+    pub(crate) in_pieces: Cell<usize>,
+    /// A tablet that was closed is open again, or is elsewhere; or a write in pieces has ended.
+    pub(crate) opened: Notify,
 }
 
 /// What of its shard a table takes memory of.
@@ -166,6 +172,9 @@ pub(crate) enum Standing {
     Stays,
     /// Others are about to take its place: what is done to its SSTables ends early.
     Leaves,
+    /// It is about to go to another shard, and nothing is written to it any more
+    /// (`shard::hand_over`).
+    Closed,
     /// Others have what it had. Nothing comes to it any more.
     Gone,
 }
@@ -261,6 +270,9 @@ impl Table {
             let_go: RefCell::default(),
             sealed_count: Cell::new(0),
             lookups_gone: Cell::default(),
+            hand_overs: Cell::new(0),
+            in_pieces: Cell::new(0),
+            opened: Notify::new(),
         }
     }
 
@@ -324,6 +336,16 @@ impl Table {
         through: Through,
     ) -> Option<&'t Rc<TabletCache>> {
         tablet.cache.as_ref().filter(|_| through == Through::Cache && self.is_cached())
+    }
+
+    /// What was looked up in what was cached of a tablet that has gone stays counted.
+    pub(crate) fn note_lookups_of(&self, tablet: &Tablet) {
+        debug_assert!(tablet.is_gone(), "nothing-lost: it goes on counting");
+        let lookups = tablet.cache.as_ref().map(|cache| cache.lookups()).unwrap_or_default();
+        let mut gone = self.lookups_gone.get();
+        gone.hits += lookups.hits;
+        gone.misses += lookups.misses;
+        self.lookups_gone.set(gone);
     }
 
     /// The tablets that have tokens from one to another.
@@ -548,6 +570,13 @@ impl Tablet {
     /// Whether who does something to its SSTables is to end early.
     pub(crate) fn is_leaving(&self) -> bool {
         self.standing.get() != Standing::Stays
+    }
+
+    /// Whether nothing may be written to it: it is about to go to another shard, or others have
+    /// taken its place.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.standing.get(), Standing::Closed | Standing::Gone)
     }
 
     /// Whether others have taken its place.

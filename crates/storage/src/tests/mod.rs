@@ -24,6 +24,7 @@ mod faults;
 mod formats;
 mod full_disk;
 mod groups;
+mod hand_over;
 mod holders;
 mod hot;
 mod large_data;

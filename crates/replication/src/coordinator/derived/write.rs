@@ -152,6 +152,11 @@ impl Coordinator {
         }
         let (bases, others) = sort_out(&self.cluster.schema(), mutations)?;
         let alone = self.lock_all(&bases).await?;
+        // One has gone while this one waited.
+        let is_gone = |base: &Base| self.storage.elsewhere(base.table, base.key.token).is_some();
+        if bases.iter().any(is_gone) {
+            return Err(WriteError::Moved);
+        }
         let held = Held { alone, under_way: Epochs::enter(self.epochs.clone()) };
         // As it is once nobody else writes to them: it may have changed while this one waited.
         let schema = self.cluster.schema();
@@ -287,7 +292,7 @@ impl Coordinator {
         })?;
         let view = FrozenView::trusted(&write.0).map_err(WriteError::Damaged)?;
         debug_assert!(
-            entry.tablets.shard_of(key.token) == self.shard,
+            self.storage.elsewhere(table, key.token).is_none(),
             "owner-only: of another shard"
         );
         let derived = self.derive_from(&plans, &key, view).await?;

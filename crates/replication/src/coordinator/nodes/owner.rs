@@ -27,6 +27,7 @@ use derived::log::Origin;
 use model::{TableId, TableSchema, Token};
 use mutation::FrozenMutation;
 use mutation::page::{Page, ReadCommand};
+use reader::LocalFuture;
 use runtime::time::{Elapsed, Instant, timeout};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -173,60 +174,84 @@ impl Coordinator {
         let until = Instant::now() + options.timeout;
         let shard = table.tablets.shard_of(token);
         debug_assert!(Token::of(&key) == token, "owner-only: {token:?} is of another partition");
-        let work = move || async move {
-            let coordinator = own_coordinator()?;
-            assert!(coordinator.shard == shard, "owner-only: a partition of {shard} is locked");
-            let owner = Owner::lock(&coordinator, id, key, (options, rounding), until).await?;
-            // A task of its own: it must not stop halfway because the caller went.
-            let task = coordinator.background.spawn(change(owner));
-            task.await.map_err(|_| storage::WriteError::Stopped)
-        };
+        let work = move || hold_here((id, key), (options, rounding), until, change);
         self.count_call(shard);
         timeout(options.timeout, runtime::on_shard(shard, work)).await
     }
 }
 
-impl Owner {
-    async fn lock(
-        coordinator: &Rc<Coordinator>,
-        table: TableId,
-        key: Vec<u8>,
-        (options, rounding): (WriteOptions, Rounding),
-        until: Instant,
-    ) -> Result<Owner, storage::WriteError> {
-        let place = Place { table, key };
-        let mut seat = Seat::first(coordinator, &place, options.consistency).await;
-        loop {
-            let schema = coordinator.cluster.schema();
-            let entry =
-                schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
-            check_owner(coordinator, entry, &place.key);
-            let entered = Epochs::enter(coordinator.epochs.clone());
-            let token = Token::of(&place.key);
-            let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
-            let at = match both {
-                None => At::Here(coordinator.storage.clone(), until),
-                Some((read, written)) => {
-                    let is_part = read.len() <= written.len();
-                    debug_assert!(is_part, "both-sides: {read:?} of {written:?}");
-                    let (coordinator, place) = (coordinator.clone(), place.clone());
-                    let (entry, how) = (entry.clone(), (options, rounding));
-                    At::Nodes(Rounds::new(coordinator, entry, place, [read, written], how, until))
-                }
-            };
-            if let Seat::Takes(turn) = &seat
-                && !matches!(&at, At::Nodes(rounds) if turn.joint.fits(&rounds.view()))
-            {
-                stdx::probe!("who was to take part in a round sees other replicas, and leads");
-                seat = seat.leading(coordinator, &place, options.consistency).await;
-                continue;
+/// On the shard that owns the partition; where its tablet has gone to another one meanwhile, there
+/// (*one-decides* of `storage`).
+fn hold_here<F, Fut, R>(
+    (table, key): (TableId, Vec<u8>),
+    how: (WriteOptions, Rounding),
+    until: Instant,
+    change: F,
+) -> LocalFuture<'static, Result<R, storage::WriteError>>
+where
+    F: FnOnce(Owner) -> Fut + Send + 'static,
+    Fut: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
+    Box::pin(async move {
+        let coordinator = own_coordinator()?;
+        let (place, level) = (Place { table, key }, how.0.consistency);
+        let mut seat = Seat::first(&coordinator, &place, level).await;
+        let owner = loop {
+            if let Some(owner) = coordinator.storage.elsewhere(table, Token::of(&place.key)) {
+                drop(seat);
+                let there = move || hold_here((table, place.key), how, until, change);
+                return runtime::on_shard(owner, there).await;
             }
-            if let (Seat::Takes(turn), At::Nodes(rounds)) = (&seat, &at) {
+            match Owner::of(&coordinator, &place, seat, how, until)? {
+                Ok(owner) => break owner,
+                Err(turn) => seat = turn.leading(&coordinator, &place, level).await,
+            }
+        };
+        // A task of its own: it must not stop halfway because the caller went.
+        let task = coordinator.background.spawn(change(owner));
+        task.await.map_err(|_| storage::WriteError::Stopped)
+    })
+}
+
+impl Owner {
+    /// Of a partition of this shard. Gives back a seat that does not fit: the round in which it is
+    /// is of other replicas, or another schema, than there are now.
+    fn of(
+        coordinator: &Rc<Coordinator>,
+        place: &Place,
+        seat: Seat,
+        how: (WriteOptions, Rounding),
+        until: Instant,
+    ) -> Result<Result<Owner, Seat>, storage::WriteError> {
+        let Place { table, key } = place.clone();
+        let schema = coordinator.cluster.schema();
+        let entry = schema.table_by_id(table).ok_or(storage::WriteError::UnknownTable(table))?;
+        check_owner(coordinator, table, &key);
+        let entered = Epochs::enter(coordinator.epochs.clone());
+        let token = Token::of(&key);
+        let both = coordinator.replicas(entry, token).zip(coordinator.writers(entry, token));
+        let at = match both {
+            None => At::Here(coordinator.storage.clone(), until),
+            Some((read, written)) => {
+                debug_assert!(read.len() <= written.len(), "both-sides: {read:?} of {written:?}");
+                let (coordinator, place) = (coordinator.clone(), place.clone());
+                let replicas = [read, written];
+                At::Nodes(Rounds::new(coordinator, entry.clone(), place, replicas, how, until))
+            }
+        };
+        match (&seat, &at) {
+            (Seat::Takes(turn), At::Nodes(rounds)) if turn.joint.fits(&rounds.view()) => {
                 turn.joint.lasts(rounds.until());
             }
-            let (table, seat, is_past) = (entry.clone(), RefCell::new(seat), Cell::new(false));
-            return Ok(Owner { table, key: place.key, at, seat, is_past, _entered: entered });
+            (Seat::Takes(_), _) => {
+                stdx::probe!("who was to take part in a round sees other replicas, and leads");
+                return Ok(Err(seat));
+            }
+            _ => {}
         }
+        let (table, seat, is_past) = (entry.clone(), RefCell::new(seat), Cell::new(false));
+        Ok(Ok(Owner { table, key, at, seat, is_past, _entered: entered }))
     }
 
     /// The table, as this shard shows it now.

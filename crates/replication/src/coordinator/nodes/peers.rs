@@ -340,7 +340,7 @@ pub(super) fn unread(error: reader::ReadError) -> Refusal {
     use reader::ReadError as Cause;
     let kind = match &error {
         Cause::TimedOut => RefusalKind::TimedOut,
-        Cause::Overloaded(_) => RefusalKind::Overloaded,
+        Cause::Overloaded(_) | Cause::Moved => RefusalKind::Overloaded,
         Cause::Io(_) | Cause::Stopped | Cause::Damaged { .. } => RefusalKind::Failed,
     };
     Refusal::new(kind, error.to_string())

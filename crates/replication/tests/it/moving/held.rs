@@ -8,9 +8,9 @@
 //!  - *shown*: who has repaired tablets sees that they were repaired then.
 
 use super::registers::{KEYS, TABLES};
-use super::world::Nodes;
+use super::world::{Nodes, SECOND};
 use cluster::placement::Replicas;
-use cluster::{Cluster, TableEntry};
+use cluster::{Cluster, TableEntry, TabletOrder};
 use model::{Token, Uuid};
 use mutation::compact::{CompactionFilter, Outside};
 use mutation::{Fragment, RingBound};
@@ -18,8 +18,10 @@ use reader::multishard::MultishardOptions;
 use reader::{Budget, Slice, Source};
 use replication::repair::{Wanted, Watch};
 use replication::{Coordinator, moves};
+use runtime::time::timeout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use stdx::Prng;
 use storage::{SourceOptions, Storage};
 use testkit::config::entry;
 use testkit::rows;
@@ -61,6 +63,29 @@ async fn held(table: &'static str) -> Held {
         out.entry(at).or_default().push(format!("{fragment:?}"));
     }
     out
+}
+
+/// Has some tablet go to another shard of one of its nodes. Where that is this one, and it is there
+/// still, this one has it on the shard that was named.
+pub(super) async fn shift(prng: &mut Prng) -> Option<String> {
+    let (cluster, name) = (runtime::local::get::<Cluster>(), TABLES[1]);
+    let (table, topology) = (entry(name, name), cluster.topology());
+    let tablet = prng.below(table.replicas.count() as u64) as usize;
+    let from = *prng.pick(table.replicas.of(tablet))?;
+    let shards = topology.member(from.0).filter(|it| 1 < it.shards)?.shards;
+    let other = (from.1 + prng.between(1, u64::from(shards) - 1) as u16) % shards;
+    let (to, last) = ((from.0, other), table.replicas.range(tablet).1);
+    let order = TabletOrder { table: table.schema.id, token: last, from, to, force: false };
+    let moved = timeout(20 * SECOND, moves::move_tablet(order)).await;
+    stdx::trace!("tablet {tablet} from {from:?} to shard {other}: {moved:?}");
+    let now = entry(name, name);
+    let is_there = now.replicas.of(now.replicas.tablet_of(last)).contains(&to);
+    let is_still = now.replicas.moves().is_empty() && to.0 == cluster.node().host_id;
+    let storage = runtime::local::get::<Storage>();
+    let lies = storage.tablet_map(now.schema.id).map(|map| map.shard_of(last));
+    let shown = now.tablets.shard_of(last);
+    let is_wrong = is_there && is_still && moved == Ok(Ok(())) && lies != Some(to.1);
+    is_wrong.then(|| format!("as-said: {to:?} has tablet {tablet} on {lies:?}, shows {shown}"))
 }
 
 /// Who has a key, as this node sees it.

@@ -88,3 +88,9 @@ fn writes_that_are_counted_on_one_side_are_found() {
     let run = |seed| Schedule::run_slow(seed, Some(Planted::CountsOneSide));
     is_found_by(run, Planted::CountsOneSide, 0..200, &LOST);
 }
+
+#[test]
+fn what_is_not_handed_over_to_another_shard_is_found() {
+    let run = |seed| Schedule::of_shards(seed, Some(Planted::HandsOverHastily)).run();
+    is_found_by(run, Planted::HandsOverHastily, 0..100, &LOST);
+}

@@ -50,6 +50,8 @@ pub(super) struct Schedule {
     /// Whether the keyspace with tablets gets other numbers of copies meanwhile: the most of those
     /// that were asked for.
     altered: Option<usize>,
+    /// Whether tablets go from shard to shard of nodes meanwhile.
+    shifts: bool,
 }
 
 impl Schedule {
@@ -58,24 +60,35 @@ impl Schedule {
         let mut prng = Prng::from_seed(seed);
         let copies = [1, 2, 3, 3][prng.below(4) as usize];
         let count = prng.between(copies.max(2), 4) as usize;
-        Schedule::with(seed, prng, (copies, count), mistake)
+        Schedule::with(seed, prng, (copies, count), (1, 2), mistake)
+    }
+
+    /// The same, of nodes with several shards, from one to another of which tablets go meanwhile.
+    pub(super) fn of_shards(seed: u64, mistake: Option<Planted>) -> Schedule {
+        let mut prng = Prng::from_seed(seed);
+        let copies = [1, 1, 2, 3][prng.below(4) as usize];
+        let count = prng.between(copies.max(2), 4) as usize;
+        let schedule = Schedule::with(seed, prng, (copies, count), (2, 3), mistake);
+        Schedule { shifts: true, ..schedule }
     }
 
     /// Four nodes that have one copy, or two.
     pub(super) fn of_four(seed: u64, mistake: Option<Planted>) -> Schedule {
-        Schedule::with(seed, Prng::from_seed(seed), (1 + seed % 2, 4), mistake)
+        Schedule::with(seed, Prng::from_seed(seed), (1 + seed % 2, 4), (1, 2), mistake)
     }
 
     fn with(
         seed: u64,
         mut prng: Prng,
         (copies, count): (u64, usize),
+        shards: (u64, u64),
         mistake: Option<Planted>,
     ) -> Schedule {
         let spares = prng.between(1, 2) as usize;
         let racks = if prng.below(2) == 0 { 1 } else { count };
-        let machine =
-            |at: usize, prng: &mut Prng| (format!("rack{}", at % racks), prng.between(1, 2) as u16);
+        let machine = |at: usize, prng: &mut Prng| {
+            (format!("rack{}", at % racks), prng.between(shards.0, shards.1) as u16)
+        };
         let machines: Vec<_> = (0..count + spares).map(|at| machine(at, &mut prng)).collect();
         let nodes = Nodes::new(seed, &machines, count, mistake);
         let spares: Vec<usize> = (count..machines.len()).collect();
@@ -83,7 +96,7 @@ impl Schedule {
         let (registers, copies) = (Rc::default(), copies as usize);
         let (dead, leaving) = (Vec::new(), BTreeSet::new());
         let truncates = prng.below(4) == 0;
-        let (resizes, altered) = (false, None);
+        let (resizes, altered, shifts) = (false, None, false);
         let mut schedule = Schedule {
             nodes,
             registers,
@@ -96,6 +109,7 @@ impl Schedule {
             truncates,
             resizes,
             altered,
+            shifts,
         };
         (0..count).for_each(|node| schedule.nodes.start(node));
         (0..count).for_each(|node| assert!(schedule.nodes.wait(node), "node {node}"));
@@ -302,6 +316,22 @@ impl Schedule {
         });
     }
 
+    /// Somebody has tablets that it has, or others have, go to other shards of their nodes.
+    fn shift(&mut self) {
+        let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
+        let registers = self.registers.clone();
+        if self.nodes.serves(node) {
+            let mut prng = self.prng.fork();
+            self.nodes.begin(node, async move {
+                runtime::time::sleep(delay).await;
+                for _ in 0..prng.between(1, 4) {
+                    let wrong = held::shift(&mut prng).await;
+                    registers.wrong.borrow_mut().extend(wrong);
+                }
+            });
+        }
+    }
+
     /// Somebody repairs all that it has.
     fn repair(&mut self) {
         let (node, delay) = (self.node(), Duration::from_millis(self.prng.below(1500)));
@@ -441,6 +471,9 @@ impl Schedule {
             if self.altered.is_some() {
                 self.alter();
             }
+            if self.shifts {
+                self.shift();
+            }
             self.come_or_go();
             self.run_for(600);
             // Hints that are on their way outlive a truncation.
@@ -535,7 +568,7 @@ impl Schedule {
     /// One of four nodes has each tablet, then three, while what one of them tells two others takes
     /// as long as all that: it is acknowledged by the first, and read at those that come.
     pub(super) fn run_slow(seed: u64, mistake: Option<Planted>) -> Vec<String> {
-        let mut schedule = Schedule::with(seed, Prng::from_seed(seed), (1, 4), mistake);
+        let mut schedule = Schedule::with(seed, Prng::from_seed(seed), (1, 4), (1, 2), mistake);
         schedule.truncates = false;
         schedule.run_for(1000);
         let leader = schedule.leader().expect("a leader");
@@ -643,6 +676,15 @@ fn tablets_split_and_merge_while_nodes_come_and_go() {
             assert_eq!(count, 4, "seed {seed}: node {node}");
         }
         schedule.check_repair_times(seed);
+    }
+}
+
+/// *as-said*
+#[test]
+fn tablets_go_from_shard_to_shard_while_nodes_come_and_go() {
+    for seed in runtime::sim::seeds(4) {
+        let wrong = Schedule::of_shards(seed, None).run();
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }
 }
 

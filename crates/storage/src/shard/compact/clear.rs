@@ -140,7 +140,7 @@ fn is_planted(shard: &Shard, planted: Planted) -> bool {
 }
 
 /// Refuses where nobody can tell what there is.
-fn check(shard: &Shard, table: &Table) -> Result<(), StorageError> {
+pub(crate) fn check(shard: &Shard, table: &Table) -> Result<(), StorageError> {
     let refused = |what: String| Err(StorageError::Shard(what));
     if !shard.replay_state(table.log).done.get() {
         return refused("the commitlog is not replayed yet".to_string());
@@ -158,7 +158,7 @@ fn check(shard: &Shard, table: &Table) -> Result<(), StorageError> {
 }
 
 /// Has SSTables go that a restart would find (*no-leftovers*).
-async fn settle(
+pub(crate) async fn settle(
     shard: &Shard,
     table: &Rc<Table>,
     ranges: &TokenRanges,

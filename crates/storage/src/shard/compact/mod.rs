@@ -49,7 +49,7 @@ mod upkeep;
 mod walk;
 
 pub use clear::Cleared;
-pub(crate) use clear::clear;
+pub(crate) use clear::{check as check_clear, clear, settle};
 pub use upkeep::{Invalid, Outdated, Upkeep, UpkeepDone};
 pub(crate) use upkeep::{not_opened, upkeep};
 
